@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from crossgcn.layers.crossify import crossed_maps, crossify
     from crossgcn.models.catalogue import PRESETS, build_model
     from crossgcn.models.cross_gcn import GCN, GIN, MLP, CrossGCN
-    from crossgcn.models.cross_grand import CrossGrand
     from crossgcn.models.cross_hops import CrossHops
-    from crossgcn.models.node_classifier import calibrate
     from crossgcn.training.batches.train import train_mini_batch
     from crossgcn.training.checkpoints import load_model, save_model
     from crossgcn.training.config import RunConfig
@@ -60,9 +58,7 @@ _HOMES = {
     "layers": ("CrossFeatureTransform", "CrossGCNConv"),
     "layers.crossify": ("crossed_maps", "crossify"),
     "models.cross_gcn": ("GCN", "GIN", "MLP", "CrossGCN"),
-    "models.cross_grand": ("CrossGrand",),
     "models.cross_hops": ("CrossHops",),
-    "models.node_classifier": ("calibrate",),
     "models.catalogue": ("PRESETS", "build_model"),
     "training.batches.train": ("train_mini_batch",),
     "training.checkpoints": ("load_model", "save_model"),
@@ -81,7 +77,6 @@ __all__ = [  # noqa: RUF022
     "CrossGCNConv",
     "CrossGCNError",
     "CrossGCNRegressor",
-    "CrossGrand",
     "CrossHops",
     "Experiment",
     "GCN",
@@ -98,7 +93,6 @@ __all__ = [  # noqa: RUF022
     "TransductiveKFold",
     "WorkFailed",
     "build_model",
-    "calibrate",
     "compare",
     "crossed_maps",
     "crossify",

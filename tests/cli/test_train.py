@@ -16,7 +16,6 @@ import forked_commands
 import pytest
 from forked_commands import wait_until
 
-from crossgcn.models.deep_walk import DeepWalkSettings
 from crossgcn.training.checkpoints import load_model
 
 Command = Callable[..., CompletedProcess[str]]
@@ -189,7 +188,6 @@ def test_options_win_over_the_file_the_file_over_the_preset_and_that_over_defaul
         (("--order-weights", "lstm", "--bias"), {"order_weights": "lstm", "bias": True}),
         (("--aggregate-first", "--train", "all"), {"aggregate_first": True, "train": "all"}),
         (("--repeats", "2"), {"repeats": 2, "num_splits": 2}),
-        (("--model", "semi-emb", "--laplacian-weight", "0.5"), {"laplacian_weight": 0.5}),
     ],
 )
 def test_each_option_reaches_the_run(
@@ -198,26 +196,6 @@ def test_each_option_reaches_the_run(
     result = result_of(crossgcn("train", graph_file, *TINY, *options, "--json", "--out", "out"))
     assert result | expected == result
     assert len(result["test_accuracy"]) == 2
-
-
-@pytest.mark.parametrize("model", ["semi-emb", "deep-walk"])
-def test_the_papers_other_baselines_train_on_citeseer(
-    model: str, crossgcn: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few_walks = DeepWalkSettings(walks_per_node=3)
-    monkeypatch.setattr("crossgcn.training.inputs.DeepWalkSettings", lambda: few_walks)
-    options = ("--model", model, "--epochs", 40, "--num-splits", 2, "--workers", 1)
-    result = result_of(crossgcn("train", "citeseer", *options, "--json", "--out", "out"))
-    assert all(accuracy > 0.4 for accuracy in result["test_accuracy"])
-    for folder in (tmp_path / "out" / f"{model}-2-layer").iterdir():
-        record = json.loads((folder / "run.json").read_bytes())
-        width = load_model(folder).layers[0].in_channels
-        if model == "deep-walk":
-            assert width == record["embedding"]["dimensions"]
-            assert len(record["embedding_sha256"]) == 64
-        else:
-            assert width == 3703
-            assert "embedding" not in record
 
 
 def test_the_public_split_is_taken_as_it_is_and_seeds_are_its_spread(

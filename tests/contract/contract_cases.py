@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from crossgcn import CrossGCNConv
-from crossgcn.layers.catalogue import AGGREGATIONS, ORDER_AGGREGATIONS, TRANSFORMS
+from crossgcn.layers import MLPTransform
+from crossgcn.layers.order_weights import ORDER_WEIGHTS
 
 NODES, FEATURES, OUTPUTS = 7, 5, 4
 EDGES = torch.tensor(  # node 6 is isolated, node 3 has a self-loop
@@ -20,9 +22,9 @@ CASES: dict[str, dict[str, Any]] = {
     **{f"order {order}": {"order": order} for order in ORDERS},
     "aggregate first": {"order": 3, "aggregate_first": True},
     "release": {"order": 2, "first_order": "release", "order_weights": "learned"},
-    **{f"aggr {name}": {"aggr": name} for name in AGGREGATIONS},
-    **{f"orders {name}": {"order": 3, "order_weights": name} for name in ORDER_AGGREGATIONS},
-    **{f"transform {name}": {"transform": name} for name in TRANSFORMS},
+    **{f"aggr {name}": {"aggr": name} for name in ("mean", "max", "softmax")},
+    **{f"orders {name}": {"order": 3, "order_weights": name} for name in ORDER_WEIGHTS},
+    "perceptron": {"transform": MLPTransform(FEATURES, 6, OUTPUTS)},
 }
 
 
@@ -40,5 +42,5 @@ def shake(module: nn.Module) -> Any:
 
 def make(case: str) -> CrossGCNConv:
     torch.manual_seed(0)
-    conv: CrossGCNConv = shake(CrossGCNConv(FEATURES, OUTPUTS, **CASES[case]))
+    conv: CrossGCNConv = shake(CrossGCNConv(FEATURES, OUTPUTS, **deepcopy(CASES[case])))
     return conv

@@ -1,7 +1,4 @@
-"""Every layer through every way of differentiating and tracing, against plain calls of it.
-
-A layer gives the same numbers, or refuses with a sentence.
-"""
+"""Every layer through every way of differentiating and tracing, against plain calls of it."""
 
 from __future__ import annotations
 
@@ -18,11 +15,10 @@ from torch.autograd import forward_ad
 from torch.func import jacrev, jvp, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from crossgcn import BadInput, CrossGCNConv, CrossHops
+from crossgcn import CrossGCNConv, CrossHops
 
 every_case = pytest.mark.parametrize("case", CASES)
 X, OTHER = features(), features(seed=1)
-REFUSED = r"cannot be differentiated in forward mode|uses a recurrent network|cannot be exported"
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 
 
@@ -44,10 +40,6 @@ def jacobian_of(case: str) -> Tensor:
     return rows_of_jacobian(lambda x: call(conv, x), X)
 
 
-def refused_for(case: str, *parts: str) -> bool:
-    return case in {"aggr lstm", "aggr gru", "aggr sage-lstm", *parts}
-
-
 def assert_close(found: Tensor, wanted: Tensor) -> None:
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
@@ -56,18 +48,9 @@ def assert_close(found: Tensor, wanted: Tensor) -> None:
 def test_vmap_and_jacrev(case: str) -> None:
     conv = make(case)
 
-    def vectorised() -> tuple[Tensor, Tensor]:
-        return vmap(lambda x: call(conv, x))(torch.stack([X, OTHER])), jacrev(
-            lambda x: call(conv, x)
-        )(X)
-
-    if refused_for(case, "orders lstm"):
-        with pytest.raises(BadInput, match=REFUSED):
-            vectorised()
-        return
-    outputs, jacobian = vectorised()
+    outputs = vmap(lambda x: call(conv, x))(torch.stack([X, OTHER]))
     assert_close(outputs, torch.stack([call(conv, X), call(conv, OTHER)]))
-    assert_close(jacobian, jacobian_of(case))
+    assert_close(jacrev(lambda x: call(conv, x))(X), jacobian_of(case))
 
 
 @every_case
@@ -88,19 +71,12 @@ def test_batched_gradients(case: str) -> None:
 def test_forward_mode(case: str) -> None:
     conv = make(case)
 
-    def differentiate() -> tuple[Tensor, Tensor]:
-        with forward_ad.dual_level():
-            dual = forward_ad.make_dual(X, OTHER)  # type: ignore[no-untyped-call]
-            tangent = forward_ad.unpack_dual(call(conv, dual)).tangent  # type: ignore[no-untyped-call]
-        return tangent, jvp(lambda x: call(conv, x), (X,), (OTHER,))[1]
-
-    if refused_for(case, "orders lstm", "aggr mul", "aggr raw-mul"):
-        with pytest.raises(BadInput, match=REFUSED):
-            differentiate()
-        return
     wanted = (jacobian_of(case) * OTHER).sum((-1, -2))
-    for tangent in differentiate():
-        assert_close(tangent, wanted)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(X, OTHER)  # type: ignore[no-untyped-call]
+        tangent = forward_ad.unpack_dual(call(conv, dual)).tangent  # type: ignore[no-untyped-call]
+    assert_close(tangent, wanted)
+    assert_close(jvp(lambda x: call(conv, x), (X,), (OTHER,))[1], wanted)
 
 
 @every_case
@@ -149,16 +125,12 @@ def test_edge_weights_get_gradients(case: str, layout: str) -> None:
     torch.testing.assert_close((gradient * direction).sum(), wanted, rtol=1e-3, atol=1e-5)
 
 
-TRACED = ["order 1", "order 2", "order 3", "aggr gat", "aggr raw-mean"]
+TRACED = ["order 1", "order 2", "order 3", "aggr mean"]
 
 
-@pytest.mark.parametrize("case", [*TRACED, "aggr lstm"])
+@pytest.mark.parametrize("case", TRACED)
 def test_make_fx(case: str) -> None:
     conv = make(case)
-    if case == "aggr lstm":
-        with pytest.raises(BadInput, match=REFUSED):
-            make_fx(lambda x: call(conv, x))(X)
-        return
 
     def slope(x: Tensor) -> Tensor:
         x = x.detach().requires_grad_()
@@ -187,17 +159,11 @@ def test_jit_trace(case: str) -> None:
     assert_close(loaded(OTHER, EDGES, WEIGHTS), call(conv, OTHER))
 
 
-@pytest.mark.parametrize("case", ["order 2", "order 3", "aggr gatv2"])
+@pytest.mark.parametrize("case", ["order 2", "order 3", "perceptron"])
 def test_torch_export(case: str) -> None:
     conv = make(case)
     program: Any = torch.export.export(conv, (X, EDGES, WEIGHTS)).module()
     assert_close(program(OTHER, EDGES, WEIGHTS), call(conv, OTHER))
-
-
-def test_what_cannot_be_exported_is_refused() -> None:
-    for case in ("aggr raw-median", "aggr lstm"):
-        with pytest.raises(BadInput, match=REFUSED):
-            torch.export.export(make(case), (X, EDGES, WEIGHTS))
 
 
 def run_onnx(model: bytes) -> Tensor:
@@ -211,9 +177,7 @@ def run_onnx(model: bytes) -> Tensor:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(
-    "case", [*(f"order {order}" for order in ORDERS), "aggr raw-mean", "aggr appnp", "aggr pairs"]
-)
+@pytest.mark.parametrize("case", [*(f"order {order}" for order in ORDERS), "aggr mean"])
 def test_onnx_by_tracing(case: str) -> None:
     pytest.importorskip("onnx")
     conv, file = make(case), io.BytesIO()
@@ -233,7 +197,7 @@ def test_onnx_by_tracing(case: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("case", [*TRACED, "aggr gatv2"])
+@pytest.mark.parametrize("case", TRACED)
 def test_onnx_by_dynamo(case: str) -> None:
     pytest.importorskip("onnxscript")
     conv = make(case)
@@ -247,7 +211,7 @@ def test_onnx_by_dynamo(case: str) -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_cross_hops_on_rows_of_columns(order: int) -> None:
     torch.manual_seed(0)
-    model: CrossHops = shake(CrossHops(3, 4, 2, order=order, bags=2))
+    model: CrossHops = shake(CrossHops(3, 4, 1, 2, order=order, bags=2))
     rows, other = (features(6, model.plan.num_columns, seed=seed) for seed in (0, 1))
     wanted = model(other)
     assert_close(make_fx(model)(rows)(other), wanted)

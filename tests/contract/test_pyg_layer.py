@@ -21,7 +21,7 @@ from torch_geometric.nn import GCNConv, Sequential, to_hetero
 from torch_geometric.nn.aggr import MeanAggregation, MultiAggregation, SumAggregation
 from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor
 
-from crossgcn import BadInput, CrossGCNConv
+from crossgcn import CrossGCNConv
 
 every_order = pytest.mark.parametrize("order", ORDERS)
 assert_close = torch.testing.assert_close
@@ -187,13 +187,6 @@ def test_explain_message(order: int) -> None:
     assert_close(conv(features(), EDGES) - conv.bias, 0.5 * (wanted - conv.bias))
 
 
-def test_our_own_aggregations_refuse_edge_masks_with_a_sentence() -> None:
-    conv = make(2, aggr="gat")
-    conv.explain = True
-    with pytest.raises(BadInput, match="no messages that PyG's explainers could mask"):
-        conv(features(), EDGES)
-
-
 @every_order
 def test_sequential(order: int) -> None:
     first, last = make(order), shake(CrossGCNConv(OUTPUTS, 2, order))
@@ -259,16 +252,3 @@ def test_lazy_gcn() -> None:
     conv = CrossGCNConv(-1, OUTPUTS)
     conv(features(), EDGES)
     assert conv.in_channels == FEATURES
-
-
-def test_options_of_an_aggregation_and_of_a_transform_need_no_further_import() -> None:
-    conv: Any = CrossGCNConv(8, 8, aggr="gat", aggr_kwargs={"heads": 4})
-    assert conv.aggregation.heads == 4
-    learned = CrossGCNConv(8, 8, aggr="softmax", aggr_kwargs={"learn": True})
-    assert any(name.endswith("aggr_module.t") for name, _ in learned.named_parameters())
-    low_rank: Any = CrossGCNConv(8, 8, transform="dcn-v2", transform_kwargs={"rank": 2})
-    assert low_rank.transform.rank == 2
-    with pytest.raises(BadInput, match="'gat' has no setting 'head'"):
-        CrossGCNConv(8, 8, aggr="gat", aggr_kwargs={"head": 4})
-    with pytest.raises(BadInput, match="aggr='gcn' has no options"):
-        CrossGCNConv(8, 8, aggr="gcn", aggr_kwargs={"heads": 4})

@@ -119,7 +119,6 @@ def test_a_data_frame_with_other_columns_is_refused() -> None:
     ("parameters", "message"),
     [
         ({"model": "cross-gnc"}, "unknown model 'cross-gnc': did you mean 'cross-gcn'"),
-        ({"model": "deep-walk"}, "model 'deep-walk' uses only the graph"),
         ({"model": "gcn", "order": 2}, "model 'gcn' has no option 'order'"),
         ({"num_layers": 0}, "num_layers should be greater than or equal to 1; got 0"),
         ({"order": (2, 1, 1)}, "names 3 layers, but num_layers is 2"),
@@ -138,22 +137,10 @@ def test_parameters_that_cannot_be_say_what_can(parameters: dict[str, Any], mess
         small(**parameters).fit(X[::3], y[::3])
 
 
-def test_a_recipe_is_trained_as_suits_it_unless_told_otherwise() -> None:
-    X, y, edges = circles()
-    recipe = CrossGCNClassifier(model="cross-grand", hops=2, epochs=5).fit(X, y, edges)
-    assert recipe.n_iter_ == 5
-    assert recipe.settings_["hidden_channels"] == 64
-    assert recipe.settings_["dropout"] == 0.4
-    assert CrossGCNClassifier(epochs=2).fit(X, y, edges).settings_["dropout"] == 0.2
-
-
 @pytest.mark.parametrize(
     "settings",
     [
-        {"feature_transform": "dcn"},
-        {"feature_transform": ("mlp", "linear")},
-        {"aggr": "sage"},
-        {"num_layers": 3, "residual": "norm", "scaling": "unit"},
+        {"num_layers": 3, "aggregate_first": True},
         {"order_weights": "per-unit"},
     ],
     ids=str,

@@ -141,16 +141,6 @@ def test_another_choice_is_noticed(run_folder: Path) -> None:
         open_run(run_folder)
 
 
-def test_a_model_of_places_has_nothing_to_explain(tmp_path: Path, small_graph: Data) -> None:
-    pytest.importorskip("gensim")
-    config = RunConfig.create(model="deep-walk", splits="stratified", num_splits=1, epochs=2)
-    experiment = Experiment([config], small_graph)
-    experiment.run(out=tmp_path, save_models=True)
-    choose_model(tmp_path, run_folder_name(config), experiment.data, experiment.splits)
-    with pytest.raises(BadInput, match="deep-walk sees no features"):
-        open_run(tmp_path)
-
-
 def make_run(folder: Path, data: Data, **settings: Any) -> Data:
     config = RunConfig.create(
         splits="stratified", num_splits=1, epochs=2, hidden_channels=4, **settings

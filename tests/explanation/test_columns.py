@@ -55,7 +55,7 @@ def make_graph(num_nodes: int = 300) -> Data:
 def make_model(num_classes: int = 2, *, order: int = 2, bags: int = 1) -> CrossHops:
     """A model with weights as after training."""
     torch.manual_seed(1)
-    model = CrossHops(7, 4, num_classes, order=order, bags=bags).double().eval()
+    model = CrossHops(7, 4, 1, num_classes, order=order, bags=bags).double().eval()
     for weight in model.parameters():
         torch.nn.init.normal_(weight, std=0.5).requires_grad_(False)
     if num_classes == 1:
@@ -96,7 +96,7 @@ Unit = tuple[float, Linear, Linear | None]
 
 def planted(*units: Unit) -> CrossHops:
     """A model of a number: each unit is a factor times p, or times p (1 + q)."""
-    model = CrossHops(7, len(units), 1, order=2).double().eval()
+    model = CrossHops(7, len(units), 1, 1, order=2).double().eval()
     model.predict_number(0.0, 1.0)
     for weight in model.parameters():
         torch.nn.init.zeros_(weight).requires_grad_(False)
@@ -200,7 +200,7 @@ def test_a_pair_of_flags_excludes_what_its_columns_do_alone() -> None:
 
 
 def test_groups_are_columns_of_the_table() -> None:
-    model = CrossHops(7, 4, 3, label_features=True, hops=1)
+    model = CrossHops(7, 4, 1, 3, label_features=True, hops=1)
     groups = group_columns(model.plan, SPACE, ["a", "b", "c"], "club")
     assert [group.name for group in groups] == [
         *("city", "sport", "age", "neighbours: city", "neighbours: sport", "neighbours: age"),
@@ -215,7 +215,7 @@ def test_groups_are_columns_of_the_table() -> None:
 
 
 def test_numbers_are_shown_in_their_unit_and_the_largest_as_such() -> None:
-    model = CrossHops(7, 4, 2)
+    model = CrossHops(7, 4, 1, 2)
     numbers = {"age": (40.0, 10.0)}
     age = group_columns(model.plan, SPACE, ["a", "b"], numbers=numbers)[2]
     for value, text in ((-0.55, "34.5"), (MAX_DEVIATIONS, "≥ "), (-MAX_DEVIATIONS, "≤ ")):
@@ -225,7 +225,7 @@ def test_numbers_are_shown_in_their_unit_and_the_largest_as_such() -> None:
 
 @pytest.mark.parametrize(("classes", "unit"), [(["no", "yes"], "% yes"), (["sales"], "")])
 def test_the_neighbourhood_of_a_node_is_shown_in_its_unit(classes: list[str], unit: str) -> None:
-    model, graph = CrossHops(7, 4, len(classes), hops=1, label_features=True), make_graph()
+    model, graph = CrossHops(7, 4, 1, len(classes), hops=1, label_features=True), make_graph()
     model.center += 0.25
     model.deviation *= 0.5
     if not unit:
@@ -300,7 +300,7 @@ def test_explain_lists_terms_and_one_node() -> None:
 def test_a_model_that_sees_labels_needs_the_training_nodes() -> None:
     graph = make_graph()
     graph.y = (graph.x[:, 0] > 0).long()
-    model = CrossHops(7, 4, 2, label_features=True).double().eval()
+    model = CrossHops(7, 4, 1, 2, label_features=True).double().eval()
     with pytest.raises(BadInput, match="give train_nodes"):
         explain(model, graph)
     frame = explain(model, graph, train_nodes=torch.arange(100), top=100)
@@ -318,7 +318,7 @@ def hop_explainer(num_classes: int = 3, **settings: Any) -> HopExplainer:
         graph.edge_index.size(1), generator=torch.Generator().manual_seed(1)
     )
     torch.manual_seed(0)
-    model = CrossHops(7, 4, num_classes, label_features=True, **settings).double().eval()
+    model = CrossHops(7, 4, 1, num_classes, label_features=True, **settings).double().eval()
     for weight in model.parameters():
         torch.nn.init.normal_(weight, std=0.5).requires_grad_(False)
     model.prior.copy_(graph.x.mean(dim=0))
@@ -417,4 +417,4 @@ def test_a_perceptron_on_the_same_columns_is_refused() -> None:
         x=torch.rand(5, 2), edge_index=torch.tensor([[0, 1], [1, 0]]), y=torch.zeros(5).long()
     )
     with pytest.raises(BadInput, match="HopPerceptron is not a sum of named terms"):
-        explain(HopPerceptron(2, 3, 2), graph)
+        explain(HopPerceptron(2, 3, 1, 2), graph)

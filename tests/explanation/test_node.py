@@ -149,7 +149,7 @@ def test_a_prepared_graph_is_explained_like_its_data(small_graph: Data) -> None:
     assert found[0].equals(found[1])
 
 
-@pytest.mark.parametrize("preset", ["gcn", "mlp", "semi-emb"])
+@pytest.mark.parametrize("preset", ["gcn", "mlp"])
 def test_models_without_crosses_are_sums_of_features(small_graph: Data, preset: str) -> None:
     torch.manual_seed(0)
     model = live(build_model(preset, 24, 3))

@@ -45,21 +45,15 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
 def make(architecture: str, data: Data, seed: int, dropout: float = 0.5) -> NodeClassifier:
     """A model whose start a seed decides."""
     preset, settings = ARCHITECTURES[architecture]
-    width = _EMBEDDING if preset == "deep-walk" else data.x.size(1)
     torch.manual_seed(seed)
     return build_model(
-        preset, width, data.num_classes, hidden_channels=8, dropout=dropout, **settings
+        preset, data.x.size(1), data.num_classes, hidden_channels=8, dropout=dropout, **settings
     )
 
 
 def graph_of(architecture: str, data: Data) -> PreparedGraph:
-    """The graph with what a model takes for features; embeddings are dense."""
-    if ARCHITECTURES[architecture][0] != "deep-walk":
-        return PreparedGraph(data.x, data.edge_index)
-    generator = torch.Generator().manual_seed(0)
-    embeddings = torch.randn(data.num_nodes, _EMBEDDING, generator=generator)
-    embeddings[torch.arange(data.num_nodes), data.y] += 2.0
-    return PreparedGraph(embeddings, data.edge_index)
+    """The graph with what a model takes for features."""
+    return PreparedGraph(data.x, data.edge_index)
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +68,3 @@ def one_thread() -> Iterator[None]:
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain PyTorch throughout, from here on."""
     monkeypatch.setattr(ops, "_compiled", lambda *_: plain)
-
-
-_EMBEDDING = 12

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
+from torch_geometric.nn.aggr import AttentionalAggregation, LSTMAggregation, MultiAggregation
 from torch_geometric.utils import is_sparse
 
 from crossgcn import BadInput, CrossGCNConv
 from crossgcn.data.features import csr_tensor
 from crossgcn.graph import SparseMatrix, edges_of_kind
-from crossgcn.layers import graph_convolution
+from crossgcn.layers import cross_gcn_conv
 
 NODES = 9  # node 8 is isolated, node 3 has a self-loop
 EDGES = torch.tensor([[0, 1, 1, 2, 3, 3, 4, 5, 6, 7, 0, 3], [1, 0, 2, 1, 4, 5, 3, 3, 7, 6, 5, 3]])
@@ -144,7 +145,7 @@ def test_a_stand_in_with_the_interface_of_sparse_tensor_gives_the_same_result(
             return NODES, NODES
 
     monkeypatch.setattr(
-        graph_convolution, "is_sparse", lambda e: isinstance(e, StandIn) or is_sparse(e)
+        cross_gcn_conv, "is_sparse", lambda e: isinstance(e, StandIn) or is_sparse(e)
     )
     conv, x = CrossGCNConv(6, 4, order=3, order_weights="fixed"), features()
     torch.testing.assert_close(conv(x, StandIn()), conv(x, EDGES, WEIGHTS))
@@ -220,6 +221,49 @@ def test_other_aggregations_join_neighbours_as_named(aggr: str) -> None:
                 joined[node] = group.mean(0) if aggr == "mean" else group.amax(0)
         expected = conv.transform(joined) if aggregate_first else joined
         torch.testing.assert_close(conv(x, EDGES), expected)
+
+
+AGGREGATIONS: dict[str, Any] = {
+    "mean": lambda: "mean",
+    "max": lambda: "max",
+    "softmax": lambda: "softmax",
+    "several": lambda: MultiAggregation(["mean", "max"], mode="sum"),
+    "attention": lambda: AttentionalAggregation(nn.Linear(4, 1)),
+    "LSTM": lambda: LSTMAggregation(4, 4),
+}
+
+
+@pytest.mark.parametrize("name", AGGREGATIONS)
+def test_every_aggregation_of_pyg_joins_crosses(name: str) -> None:
+    """In GCNConv for order 1, over prepared edges and COO edges, and where nodes are renumbered."""
+    torch.manual_seed(0)
+    aggr, x = AGGREGATIONS[name](), features()
+    conv = CrossGCNConv(6, 4, 1, aggr=aggr)
+    if name != "LSTM":  # PyG's GCNConv cannot sort the self-loops that it adds
+        reference = GCNConv(6, 4, aggr=aggr)
+        copy_weights(conv, reference)
+        torch.testing.assert_close(conv(x, EDGES, WEIGHTS), reference(x, EDGES, WEIGHTS))
+    crossed = CrossGCNConv(6, 4, 2, aggr=aggr, order_weights="fixed")
+    out = crossed(x, EDGES, WEIGHTS)
+    ready = edges_of_kind("gcn", EDGES, NODES, WEIGHTS)
+    if name != "LSTM":  # its result depends on the order of neighbours
+        torch.testing.assert_close(crossed(x, ready), out)
+        shuffled = torch.randperm(EDGES.size(1))
+        torch.testing.assert_close(crossed(x, EDGES[:, shuffled], WEIGHTS[shuffled]), out)
+    gradients = torch.autograd.grad(crossed(x, ready).square().sum(), list(crossed.parameters()))
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+def test_a_pair_of_widths_is_that_of_a_bipartite_graph() -> None:
+    edges, sources = torch.tensor([[0, 0, 1], [0, 1, 1]]), features(nodes=2)
+    for widths in ((-1, -1), (6, 3)):
+        torch.manual_seed(0)
+        conv = CrossGCNConv(widths, 4)
+        out = conv((sources, features(3, nodes=2)), edges)
+        torch.manual_seed(0)
+        single = CrossGCNConv(widths[0], 4)
+        torch.testing.assert_close(out, single((sources, features(3, nodes=2)), edges))
+        assert conv.in_channels == 6
 
 
 def test_aggregating_sparse_features_by_maximum_is_refused_with_the_remedy() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 import torch_geometric.nn as pyg
+from order_lstm import OrderLSTM
 from torch import Tensor, nn
 
 from crossgcn import BadInput, CrossFeatureTransform
@@ -280,7 +281,7 @@ def test_maps_with_hooks_are_refused_by_name() -> None:
 
 
 def test_crossing_twice_leaves_crosses_as_they_are() -> None:
-    once = crossify(nn.Sequential(nn.Linear(6, 4)), order_weights="lstm")
+    once = crossify(nn.Sequential(nn.Linear(6, 4)), order_weights=OrderLSTM(4))
     with pytest.raises(BadInput, match="there is no linear map in this model"):
         crossify(once)
     with pytest.raises(BadInput, match="there is no linear map"):

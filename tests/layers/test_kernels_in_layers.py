@@ -10,8 +10,7 @@ from torch.func import functional_call, grad, vmap
 
 from crossgcn.kernels import Draws, ops, plain
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
-from crossgcn.layers.feature_transform import feature_dropout
-from crossgcn.layers.orders import cross_and_sum
+from crossgcn.layers.dropout import feature_dropout
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "order 1": {"order": 1, "order_weights": [0.7]},
@@ -107,7 +106,7 @@ def test_crosses_can_be_differentiated_twice(order: int, release: bool) -> None:
     weights = random(2, order, dtype=torch.float64, seed=1).requires_grad_()
 
     def run(projections: Tensor, weights: Tensor) -> Tensor:
-        return cross_and_sum(projections, weights, release)
+        return ops.cross(projections, weights, release)
 
     assert torch.autograd.gradcheck(run, (projections, weights))
     assert torch.autograd.gradgradcheck(run, (projections, weights))

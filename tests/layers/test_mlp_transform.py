@@ -6,19 +6,17 @@ import pytest
 import torch
 
 from crossgcn.data.features import csr_tensor
-from crossgcn.errors import BadInput
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.cross_feature_transform import MLPTransform
+from crossgcn.layers import MLPTransform
 
 
 @pytest.mark.parametrize("hidden_bias", [True, False])
-@pytest.mark.parametrize("hidden_channels", [None, 7])
 def test_it_is_a_linear_map_of_a_relu_of_a_linear_map(
-    hidden_bias: bool, hidden_channels: int | None
+    hidden_bias: bool,
 ) -> None:
-    transform = MLPTransform(5, 3, hidden_channels=hidden_channels, hidden_bias=hidden_bias)
+    transform = MLPTransform(5, 7, 3, bias=hidden_bias)
     first, second = transform.hidden.weight[0], transform.output.weight[0]
-    assert first.shape == (hidden_channels or 3, 5) and second.shape == (3, hidden_channels or 3)
+    assert first.shape == (7, 5) and second.shape == (3, 7)
     if transform.hidden.bias is not None:
         torch.nn.init.normal_(transform.hidden.bias)
     x = torch.randn(6, 5)
@@ -32,9 +30,7 @@ def test_it_is_a_linear_map_of_a_relu_of_a_linear_map(
 
 
 def test_the_number_of_features_comes_from_the_first_input() -> None:
-    transform = MLPTransform(-1, 3)
+    transform = MLPTransform(-1, 4, 3)
     assert transform.in_channels == -1
     transform(torch.randn(6, 5))
-    assert (transform.in_channels, transform.num_projections) == (5, 3)
-    with pytest.raises(BadInput, match="hidden_channels must be a whole number of at least 1"):
-        MLPTransform(5, 3, hidden_channels=0)
+    assert (transform.in_channels, transform.num_projections) == (5, 4)

@@ -29,7 +29,7 @@ def trained(order: int, bags: int, *, label_features: bool = False, outputs: int
     """A model with weights and gates as after training."""
     torch.manual_seed(1)
     model = CrossHops(
-        3, 4, outputs, dropout=0.5, order=order, bags=bags, label_features=label_features
+        3, 4, 1, outputs, dropout=0.5, order=order, bags=bags, label_features=label_features
     ).eval()
     for weight in model.parameters():
         torch.nn.init.normal_(weight).requires_grad_(False)
@@ -64,7 +64,7 @@ def split_bags(model: CrossHops) -> list[CrossHops]:
     order, size, outputs = model.order, model.readout.in_channels, model.readout.out_channels
     singles = []
     for bag in range(model.bags):
-        single = CrossHops(model.plan.num_features, size, outputs, order=order)
+        single = CrossHops(model.plan.num_features, size, 1, outputs, order=order)
         units = slice(size * bag, size * (bag + 1))
         state = {
             "layers.0.weight": model.transform.weight[:, units],
@@ -104,7 +104,7 @@ def test_a_saved_model_of_bags_is_the_mean_of_its_bags(
     for one in (model, load_model(tmp_path).double()):
         torch.testing.assert_close(one(x, edges), scores.mean(0), rtol=0, atol=1e-6)
     model.train()
-    model.input_dropout.p = 0.0
+    model.dropout.p = 0.0
     torch.testing.assert_close(model(x, edges), scores, rtol=0, atol=1e-6)
 
 
@@ -134,7 +134,7 @@ def test_sparse_columns_score_as_dense_ones(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_gates_start_at_zero_so_training_starts_linear() -> None:
     x, edges = make_graph()
-    model = CrossHops(3, 4, 2, order=3).eval()
+    model = CrossHops(3, 4, 1, 2, order=3).eval()
     columns = model.columns(x, edges)
     assert isinstance(columns, Tensor)
     model.set_scale(fit_scale(columns, 3))
@@ -161,7 +161,7 @@ def test_scores_have_a_gradient_for_the_features(directed: bool) -> None:
     x, edges = torch.rand(12, 3, dtype=torch.float64), torch.randint(12, (2, 30))
     edges[:, edges[1] == 4] = 0  # node 4 has no in-neighbour
     weight = torch.rand(30, dtype=torch.float64)
-    model = CrossHops(3, 4, 2, order=3, directed=directed, label_features=True).double().eval()
+    model = CrossHops(3, 4, 1, 2, order=3, directed=directed, label_features=True).double().eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter)
     labels = neighbour_labels(torch.arange(12) % 2, torch.arange(8), 2)

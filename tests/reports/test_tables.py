@@ -186,8 +186,8 @@ def test_seeds_on_one_split_are_not_called_splits() -> None:
 def test_models_that_were_trained_differently_are_named() -> None:
     alike = SHARED | {"baseline": "gcn", "models": [model_row("gcn"), model_row("gin")]}
     assert "trained differently" not in "\n".join(rendered(comparison_table(alike)))
-    models = [model_row("gcn"), model_row("grand", epochs=300)]
+    models = [model_row("gcn"), model_row("gin", epochs=300)]
     unlike = SHARED | {"baseline": "gcn", "models": models}
     text = " ".join("\n".join(rendered(comparison_table(unlike), width=200)).split())
     assert "300 or 500 epochs" in text
-    assert "trained differently (gcn: epochs 500, rate 0.05, decay 0.0005, width 64; grand:" in text
+    assert "trained differently (gcn: epochs 500, rate 0.05, decay 0.0005, width 64; gin:" in text

@@ -28,7 +28,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("dropout", [0.5, 0.0])
-@pytest.mark.parametrize("architecture", [name for name in COMPILED if name != "deep-walk"])
+@pytest.mark.parametrize("architecture", COMPILED)
 def test_steps_in_blocks_are_those_of_autograd_and_torchs_adam(
     architecture: str, dropout: float, small_graph: Data
 ) -> None:

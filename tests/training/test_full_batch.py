@@ -16,7 +16,6 @@ from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import PreparedGraph
 from crossgcn.kernels import ops, plain
 from crossgcn.models.catalogue import PRESETS, build_model
-from crossgcn.models.cross_gcn import SemiEmb
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.adam import Adam
 from crossgcn.training.full_batch import FullBatchStep
@@ -78,7 +77,7 @@ def test_the_model_ends_with_the_selected_weights_and_their_test_accuracy(
     assert trained.test_accuracy == int((predicted == small_graph.y)[test].sum()) / len(test)
 
 
-@pytest.mark.parametrize("name", [name for name in OF_GRAPHS if not name.endswith("grand")])
+@pytest.mark.parametrize("name", OF_GRAPHS)
 def test_training_on_the_receptive_field_is_training_on_the_graph(
     name: str, small_graph: Data
 ) -> None:
@@ -92,10 +91,6 @@ def test_training_on_the_receptive_field_is_training_on_the_graph(
         loss = cross_entropy(scores[split.train], data.y[split.train])
         assert metrics.train_loss == pytest.approx(loss.item(), rel=1e-4)
         penalty = order_weight_penalty(model, 5e-4)
-        if isinstance(model, SemiEmb):
-            unlike = scores.softmax(1)[data.edge_index].diff(dim=0).square().sum()
-            without_loops = (data.edge_index[0] != data.edge_index[1]).sum()
-            penalty = model.laplacian_weight * unlike / without_loops
         total = loss if penalty is None else loss + penalty
         optimizer.step(torch.autograd.grad(total, optimizer.weights, allow_unused=True))
         with torch.no_grad():
@@ -115,7 +110,7 @@ def test_test_labels_change_nothing_but_the_test_accuracy(small_graph: Data) -> 
     assert scrambled.test_accuracy != honest.test_accuracy
 
 
-@pytest.mark.parametrize("name", ["cross-gcn", "semi-emb"])
+@pytest.mark.parametrize("name", ["cross-gcn", "gin"])
 def test_a_test_curve_is_drawn_without_touching_weights_or_selection(
     name: str, small_graph: Data
 ) -> None:

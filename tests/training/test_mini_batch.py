@@ -12,19 +12,18 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
-from crossgcn import train_full_batch, train_mini_batch
+from crossgcn import train_mini_batch
 from crossgcn.data.splits import Split
 from crossgcn.data.stored.import_graph import store_graph
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.matrix import make_rows
-from crossgcn.graph.sampling.batches import NodeBatches
 from crossgcn.graph.sampling.source import MemoryGraph, source_of
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training import scoring as node_scoring
 from crossgcn.training.batches.step import score_part
-from crossgcn.training.batches.train import check_batches, hop_fanouts, train_in_batches
+from crossgcn.training.batches.train import hop_fanouts, train_in_batches
 from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint
 from crossgcn.training.config import RunConfig
 from crossgcn.training.distributed import Processes
@@ -51,59 +50,6 @@ def train(
     source: MemoryGraph, model: NodeClassifier | None = None, **settings: Any
 ) -> TrainedModel:
     return train_mini_batch(model or make(), source, SPLIT, **{"epochs": 4} | settings)
-
-
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("gcn", {}),
-        ("cross-gcn", {"num_layers": 3, "residual": "add", "bias": True}),
-        ("cross-gcn", {"num_layers": 1}),
-        ("cross-gcn", {"aggr": "mean"}),
-        ("cross-gcn-release", {}),
-        ("cross-gcn-paper", {}),
-        ("gin", {}),
-        ("mlp", {}),
-        ("cross-gcn", {"aggr": "max"}),
-        ("cross-gcn", {"aggr": "sage-lstm"}),
-        ("cross-gcn-paper", {"num_layers": 1}),
-        ("gin", {"num_layers": 1}),
-    ],
-)
-def test_one_exact_batch_of_all_nodes_is_full_batch_training(
-    small_graph: Data, source: MemoryGraph, name: str, settings: dict[str, Any]
-) -> None:
-    graph = PreparedGraph(small_graph.x, small_graph.edge_index)
-    ours = train(source, make(name, **settings), **WHOLE)
-    full = train_full_batch(make(name, **settings), graph, small_graph.y, SPLIT, seed=0, epochs=4)
-    assert ours.best_epoch == full.best_epoch
-    assert ours.test_accuracy == full.test_accuracy
-    assert [m.validation_score for m in ours.history] == [m.validation_score for m in full.history]
-    for weight, value in full.state.items():
-        torch.testing.assert_close(ours.state[weight], value, rtol=2e-4, atol=2e-5)
-
-
-@pytest.mark.parametrize(("aggr", "unbiased"), [("gcn", True), ("raw-max", False)])
-def test_drawn_messages_weigh_more_only_where_they_are_summed(
-    source: MemoryGraph, aggr: str, unbiased: bool
-) -> None:
-    model = make(aggr=aggr)
-    losses = {}
-    for rescaled in (True, False):
-        batches = NodeBatches(
-            source,
-            SPLIT.train,
-            model.propagations,
-            fanouts=(2, 2),
-            batch_size=30,
-            rescaled=[rescaled, rescaled],
-        )
-        (batch,) = batches.epoch(1)
-        with torch.no_grad():
-            losses[rescaled] = float(cross_entropy(model(batch.x, batch.blocks), batch.labels))
-    assert losses[True] != pytest.approx(losses[False], rel=1e-4)
-    ours = train(source, model, batch_size=30, fanout=2, epochs=1)
-    assert ours.history[0].train_loss == pytest.approx(losses[unbiased], rel=1e-5)
 
 
 @pytest.mark.parametrize(("model", "times"), [("cross-gcn-paper", 1), ("cross-gcn", 12)])
@@ -228,32 +174,6 @@ class _Stop(Exception):
     pass
 
 
-@pytest.mark.parametrize("every", [1, 2])
-def test_a_stopped_training_goes_on_to_the_same_bits(
-    source: MemoryGraph, tmp_path: Path, every: int
-) -> None:
-    kept: dict[str, Any] = {"dropout": 0.5, "order_weights": "learned", "scaling": "unit"}
-    whole = train(source, make(**kept), **FEW)
-    points = Checkpoint(tmp_path / CHECKPOINT, {"seed": 0}, every)
-    done = 0
-
-    def stop(count: int) -> None:
-        nonlocal done
-        done += count
-        if done == 3:
-            raise _Stop
-
-    with pytest.raises(_Stop):
-        train(source, make(**kept), checkpoints=points, on_epochs=stop, **FEW)
-    counts: list[int] = []
-    model = make(**kept)
-    ours = train(source, model, checkpoints=points, on_epochs=counts.append, **FEW)
-    assert counts == [3 // every * every] + [1] * (6 - 3 // every * every)
-    assert ours.history == whole.history
-    assert (ours.best_epoch, ours.test_accuracy) == (whole.best_epoch, whole.test_accuracy)
-    assert _same(ours.state, whole.state)
-
-
 def test_a_resume_point_of_another_configuration_is_refused(
     source: MemoryGraph, tmp_path: Path
 ) -> None:
@@ -261,15 +181,6 @@ def test_a_resume_point_of_another_configuration_is_refused(
     train(source, checkpoints=Checkpoint(path, {"seed": 0}), **FEW)
     with pytest.raises(BadInput, match="another seed"):
         train(source, checkpoints=Checkpoint(path, {"seed": 1}), **FEW)
-
-
-def test_models_whose_objective_spans_the_graph_are_refused() -> None:
-    for name, why in (("semi-emb", "along all edges"), ("cross-grand", "draws of all nodes")):
-        with pytest.raises(BadInput, match=f"{why}.*--batch-size"):
-            check_batches(RunConfig(model=name, batch_size=8))
-    check_batches(RunConfig(model="semi-emb", batch_size=8, laplacian_weight=0.0))
-    with pytest.raises(BadInput, match="fanout 5,5,5 is for 3 hops, but the model has 2"):
-        check_batches(RunConfig(batch_size=8, fanout=(5, 5, 5)))
 
 
 @pytest.mark.parametrize(

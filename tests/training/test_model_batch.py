@@ -19,13 +19,10 @@ from crossgcn import train_full_batch
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import ModelBatchMatrix, PreparedGraph
-from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_gcn import GIN
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training import full_batch
 from crossgcn.training.model_batch import (
-    can_be_compiled,
-    can_be_stacked,
     stack_models,
     state_shapes,
     unstack_state,
@@ -153,7 +150,7 @@ def test_outputs_added_to_fill_words_change_nothing(
         assert_equal_runs(one, other)
 
 
-@pytest.mark.parametrize("architecture", ["cross-gcn", "gin", "semi-emb", "cross-gcn-paper"])
+@pytest.mark.parametrize("architecture", ["cross-gcn", "gin", "cross-gcn-paper"])
 def test_a_stack_is_trained_alike_bit_for_bit_each_time(
     architecture: str, small_graph: Data
 ) -> None:
@@ -177,7 +174,7 @@ def test_the_order_of_a_stack_does_not_matter(small_graph: Data) -> None:
         assert_equal_runs(ours, theirs)
 
 
-@pytest.mark.parametrize("architecture", ["cross-gcn", "cross-gcn-paper", "gin", "semi-emb"])
+@pytest.mark.parametrize("architecture", ["cross-gcn", "cross-gcn-paper", "gin"])
 def test_a_model_that_diverges_leaves_the_others_as_they_would_be_without_it(
     architecture: str, small_graph: Data
 ) -> None:
@@ -197,22 +194,6 @@ def test_a_model_that_diverges_leaves_the_others_as_they_would_be_without_it(
     for name, value in models[1].state_dict().items():
         assert bad.state[name].isfinite().all()
         assert torch.equal(bad.state[name], value)
-
-
-def test_models_with_an_lstm_are_not_stacked_but_train(small_graph: Data) -> None:
-    graph, split = graph_of("cross-gcn", small_graph), unequal_splits(small_graph)[0]
-    torch.manual_seed(0)
-    model = build_model("cross-gcn", 24, 3, hidden_channels=8, order_weights="lstm")
-    start = {name: value.clone() for name, value in model.state_dict().items()}
-    assert not can_be_stacked(model) and not can_be_compiled(model)
-    rates: dict[str, Any] = {"epochs": 60, "learning_rate": 0.02, "weight_decay": 0.0}
-    (together,) = train_together([model], graph, small_graph.y, [split], [4], **rates)
-    assert all(torch.equal(value, start[name]) for name, value in model.state_dict().items())
-    solo = train_full_batch(model, graph, small_graph.y, split, seed=4, **rates)
-    assert_equal_runs(together, solo, tolerance=0.0)
-    assert solo.history[-1].train_loss < solo.history[0].train_loss - 0.1
-    recurrent = "layers.0.transform.aggregator.lstm.weight_ih_l0"
-    assert not torch.equal(solo.state[recurrent], start[recurrent])
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

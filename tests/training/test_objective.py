@@ -13,13 +13,11 @@ from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.objective import make_optimizer, order_weight_penalty
 
-GATED = ("cross-gcn", "cross-grand")
+GATED = ("cross-gcn",)
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in PRESETS if not name.endswith(("grand", "hops"))),
-    ("cross-grand", {"node_drop": 0.0, "input_dropout": 0.0}),
     ("cross-gcn-release", {"order": 3}),
     ("cross-gcn-release", {"order": [2, 1]}),
-    ("cross-gcn", {"order_weights": "lstm"}),
 ]
 
 

@@ -31,7 +31,7 @@ from crossgcn.training.full_batch import FullBatchStep
 from crossgcn.training.selection import Diverged, TrainedModel
 from crossgcn.training.unused_columns import find_unused_columns, follow_decay
 
-SPARSE = [name for name, (preset, _) in ARCHITECTURES.items() if preset != "deep-walk"]
+SPARSE = list(ARCHITECTURES)
 DECAY = 0.05
 
 

@@ -38,11 +38,26 @@ COMMANDS = {
 
 _IN_EXAMPLES = "examples/{} of the checkout shows it"
 _HASHES = "run.json holds the SHA-256 of every file, which explain, predict and report check"
+_BASELINES = "python -m paper in a checkout trains the paper's baselines"
+_OF_GRAND = (
+    "--input-dropout",
+    "--node-drop",
+    "--draws",
+    "--consistency",
+    "--temperature",
+    "--warm-up",
+)
 LEFT = {
     "bench": "use python -m benchmarks NAME in a checkout",
     "links": _IN_EXAMPLES.format("link_prediction.py"),
     "tune": "compare tries settings; " + _IN_EXAMPLES.format("search_settings.py"),
     "--log": _IN_EXAMPLES.format("log_metrics.py") + "; epochs.csv of each run has its metrics",
+    "--aggr": "CrossGCN(..., aggr=...) takes every aggregation of PyG, in Python",
+    "--transform": "crossify puts crosses into any layer, in Python",
+    "--scaling": "leave it out",
+    "--residual": "PyG's DeepGCNLayer does it: " + _IN_EXAMPLES.format("deep.py"),
+    "--laplacian-weight": _BASELINES,
+    **dict.fromkeys(_OF_GRAND, "the recipe cross-grand left; use --model cross-gcn"),
     "--sign": _HASHES,
     "--trust": _HASHES,
 }

@@ -20,7 +20,6 @@ from crossgcn.training.config import RunConfig
 from crossgcn.workflows.table_settings import TABLE_DEFAULTS
 
 MODEL, DETAILS, TRAINING = "Model", "Model, in detail", "Training"
-RECIPE = "cross-grand and grand (default: the model's)"
 BATCHES = "Training in batches"
 
 Settings = dict[str, Any]
@@ -89,8 +88,6 @@ _PANELS = {
     "hidden_channels": MODEL,
     "seed": RUN,
     **dict.fromkeys(("batch_size", "fanout", "evaluate_every", "checkpoint_every"), BATCHES),
-    **dict.fromkeys(("input_dropout", "hops", "node_drop", "draws"), RECIPE),
-    **dict.fromkeys(("consistency", "temperature", "warm_up"), RECIPE),
 }
 _FLAGS = {"aggregate_first": "--aggregate-first/--transform-first", "bias": "--bias/--no-bias"}
 
@@ -183,8 +180,6 @@ def _parse(name: str, text: str) -> Any:
     if name in ("order", "fanout"):
         numbers = parse_numbers(text, option_name(name))
         return numbers[0] if len(numbers) == 1 else tuple(numbers)
-    if name == "transform":
-        return tuple(parts) if len(parts) > 1 else text
     if name == "train" and text != "all":
         if not text.isdecimal() or int(text) < 1:
             raise BadInput(f"--train takes a number of nodes per class or 'all'; got {text!r}")
@@ -204,11 +199,9 @@ def _parse(name: str, text: str) -> Any:
 
 _METAVARS = {
     "model": "PRESET",
-    "aggr": "NAME",
     "order": "N,N,...",
     "fanout": "N,N,...",
     "order_weights": "NAME|N,N,...",
-    "transform": "NAME,NAME,...",
     "train": "N|all",
     "class_weight": "balanced|N,N,...",
     "label_features": "true|false|auto",

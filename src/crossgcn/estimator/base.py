@@ -94,22 +94,11 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
     first_order: str | None = None
     aggregate_first: bool | None = None
     bias: bool | None = True
-    laplacian_weight: float | None = None
-    aggr: str | None = None
-    feature_transform: str | Sequence[str] | None = None
-    scaling: str | None = None
-    residual: str | None = None
     dropout: float | None = None
-    input_dropout: float | None = None
     hops: int | None = None
     label_features: bool | None = None
     smoothing: float | None = None
     bags: int | None = None
-    node_drop: float | None = None
-    draws: int | None = None
-    consistency: float | None = None
-    temperature: float | None = None
-    warm_up: int | None = None
     epochs: int | None = None
     patience: int | None = None
     metric: str | None = None
@@ -132,10 +121,6 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
         if isinstance(settings.get("class_weight"), Mapping):
             settings["class_weight"] = None  # by class, so only the labels give it an order
         inputs = get_preset(self.model).inputs
-        if inputs == "embedding":
-            raise BadInput(
-                f"model {self.model!r} uses only the graph, not the features; choose another one"
-            )
         if inputs == "hops":
             if self.num_layers not in (None, 1, 2):
                 raise BadInput(
@@ -157,10 +142,8 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
                         f"{name} is {settings[name]!r}, but no rows are held out; give "
                         f"validation_fraction, for example 0.2, or leave out {name}"
                     )
-        config = RunConfig.create(
-            defaults={"dropout": 0.2}, seed=seed, transform=self.feature_transform, **settings
-        )
-        if inputs != "hops" and config.order is None and has_orders(config.model, config.transform):
+        config = RunConfig.create(defaults={"dropout": 0.2}, seed=seed, **settings)
+        if inputs != "hops" and config.order is None and has_orders(config.model):
             config = config.model_copy(update={"order": first_layer_crosses(2, config.num_layers)})
         return config
 

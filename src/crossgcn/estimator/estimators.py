@@ -83,28 +83,14 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         first_order: First-order term as in the paper (``"paper"``) or its released code.
         aggregate_first: Aggregate neighbours before the feature transformation.
         bias: Add a bias in each layer.
-        laplacian_weight: Weight of the loss that makes neighbours agree, for ``"semi-emb"``.
-        aggr: How neighbours are aggregated; GCN's normalised sum by default.
-        feature_transform: What crosses features; the paper's transformation by default.
-            (``transform`` elsewhere, which scikit-learn takes for a method.)
-        scaling: ``"unit"`` gives all orders the same magnitude at the start.
-        residual: ``"add"`` or ``"norm"`` for residual connections.
         dropout: Dropout probability of a layer's input; 0.2 by default.
-        input_dropout: Dropout probability of the features, for ``"cross-grand"`` and ``"grand"``.
-            ``node_drop`` to ``warm_up`` are for these too: see :class:`~crossgcn.CrossGrand`.
-        hops: How far neighbourhoods reach in ``"cross-hops"``, 2 by default; or hops of a random
-            propagation.
+        hops: How far neighbourhoods reach in ``"cross-hops"``, 2 by default.
         label_features: Show a row the training labels of its neighbours, for ``"cross-hops"``;
             true by default.
         smoothing: How strongly ``"cross-hops"`` draws means over few neighbours towards the mean
             over all rows; 0 for plain means. By default estimated from the columns.
         bags: Models on subsets of the training rows whose mean is the model, for
             ``"cross-hops"``; 8 by default.
-        node_drop: Probability of dropping a node in a random propagation.
-        draws: Random propagations per step.
-        consistency: Weight of the consistency loss.
-        temperature: Temperature that sharpens the target of the consistency loss.
-        warm_up: Steps until the consistency loss has its full weight.
         epochs: Steps of the optimiser, each over all rows; 500 by default. In ``"cross-hops"``
             passes over the rows in batches; 30 by default, 100 with ``validation_fraction``.
         patience: Stop after this many epochs without a better score on the held-out rows; never

@@ -119,10 +119,9 @@ def read_estimator(
 def _parameters_of_model(saved: SavedModel) -> dict[str, Any]:
     """Return the parameters with which an estimator fits such a model."""
     parameters = {"model": saved.preset, "bias": None, **saved.settings}
-    parameters["feature_transform"] = parameters.pop("transform", None)
     if isinstance(saved.model, CrossHops):
         parameters["order"] = saved.model.order
-    elif has_orders(saved.preset, saved.settings.get("transform")):
+    elif has_orders(saved.preset):
         orders = tuple(int(layer.order) for layer in saved.model.layers)  # type: ignore[arg-type]
         # Not one per layer if possible, so that the number of layers can be changed.
         if orders == first_layer_crosses(2, len(orders)):

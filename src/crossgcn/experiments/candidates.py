@@ -63,13 +63,6 @@ def _glass(
     )
 
 
-# Attention takes several times as long per epoch as other layers: fewer units, and fewer but
-# larger steps, which also score better on the validation nodes of facebook100/Amherst41.
-_ATTENTION = {"hidden_channels": 16, "epochs": 100, "patience": 20, "learning_rate": 0.03}
-# Our layer maps a node and its neighbours after one shared projection, GraphSAGE before it: twice
-# the units hold the two projections of GraphSAGE with 32.
-_SAGE = {"hidden_channels": 64}
-
 CONSTANT, _LINEAR_HOPS = "majority-or-mean", "cross-hops-1"
 _OWN, _ALL = "own columns", "own and neighbours' columns"
 _SLOW_GLASS: dict[str, Any] = {"estimator": "ebm", "glass_box": True, "by_name": True}
@@ -98,15 +91,6 @@ CANDIDATES: Mapping[str, Candidate] = {
     ),
     "perceptron": Candidate(f"one hidden layer, {_OWN}", "own", "mlp", cost=0.2),
     "perceptron-hops": Candidate(f"one hidden layer, {_ALL}", "hops", "mlp-hops", cost=2.0),
-    "sage": Candidate(
-        "GraphSAGE", "graph", "cross-gcn", None, {"order": 1, "aggr": "sage"}, _SAGE, cost=1.5
-    ),
-    "gatv2": Candidate(
-        *("graph attention", "graph", "cross-gcn", None),
-        {"order": 1, "aggr": "gatv2"},
-        _ATTENTION,
-        cost=3.0,
-    ),
 }
 """Glass boxes first, each kind from the simplest to the most complex."""
 
@@ -149,7 +133,7 @@ def cross_in_first_layer(config: RunConfig) -> RunConfig:
 
     Crosses are then products of a table's columns, never of hidden units.
     """
-    if not has_orders(config.model, config.transform) or isinstance(config.order, tuple):
+    if not has_orders(config.model) or isinstance(config.order, tuple):
         return config
     order = 2 if config.order is None else config.order
     if get_preset(config.model).inputs == "hops":  # it has one layer, and one order

@@ -273,7 +273,7 @@ def _configure(
 
 
 _TRAIN_OPTIONS = (
-    *("order", "aggr", "num_layers", "hidden_channels", "learning_rate", "hops", "bags"),
+    *("order", "num_layers", "hidden_channels", "learning_rate", "hops", "bags"),
     *("label_features", "smoothing"),
 )
 """Settings of a candidate that ``crossgcn train`` must be told, where they are not its defaults."""

@@ -26,7 +26,7 @@ from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import clear_model, metrics_of_test, validation_score
 from crossgcn.experiments.statistics import Summary, summarise
 from crossgcn.graph.prepared import choose_device
-from crossgcn.models.catalogue import build_model, get_preset
+from crossgcn.models.catalogue import build_model
 from crossgcn.training.batches.train import check_batches
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision
@@ -305,10 +305,9 @@ def _folder_names(configs: Sequence[RunConfig]) -> list[str]:
 
 
 def _load(configs: Sequence[RunConfig]) -> Data:
-    """Load the graph; only open a graph folder if no model learns embeddings of it."""
+    """Load the graph, or open it where it is a graph folder."""
     dataset = configs[0].dataset
-    embedded = any(get_preset(config.model).inputs == "embedding" for config in configs)
-    return open_dataset(dataset) if is_opened(dataset) and not embedded else load_dataset(dataset)
+    return open_dataset(dataset) if is_opened(dataset) else load_dataset(dataset)
 
 
 def _check_model(config: RunConfig, data: Data) -> None:

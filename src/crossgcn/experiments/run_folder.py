@@ -41,7 +41,6 @@ from crossgcn.data.splits import Split
 from crossgcn.data.stored.open import open_dataset
 from crossgcn.errors import BadInput
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
-from crossgcn.models.catalogue import get_preset
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.checkpoints import MODEL_FILES, SavedModel, copy_model, load_saved
@@ -253,12 +252,6 @@ def _open_run(folder: Path, load: bool) -> RunFolder:
     chosen = next((run for run in runs if run.folder == place), None)
     if chosen is None:
         raise BadInput(f"{place}: the chosen run is not there any more; train again")
-    config = RunConfig.create(**chosen.record["config"])
-    if get_preset(config.model).inputs == "embedding":
-        raise BadInput(
-            f"{folder}: {config.model} sees no features, only places in the graph it was trained "
-            "on, so there is nothing to explain and no way to score a new node; train another model"
-        )
     data, ids, called = _open_graph(folder, description["dataset"])
     if load and getattr(data, "stored", None) is not None:
         data = data.stored.to_data()

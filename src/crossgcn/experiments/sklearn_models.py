@@ -154,7 +154,7 @@ class ComparisonTrainer(RunTrainer):
             return np.zeros((len(self.networks.y), 1), np.float32)
         config, inputs = run.config, self.networks.inputs
         if candidate.columns == "own":
-            return _dense(inputs.of(config).x)
+            return _dense(inputs.graph().x)
         labels = config.label_features is not False
         columns = inputs.hop_columns(
             config.hops or 2, split, labels=labels, smoothing=config.smoothing

@@ -231,14 +231,13 @@ def read_layer(module: nn.Module, position: int) -> LayerReading:
         aggregate_first = module.aggregate_first
         if not module.sums_neighbours:
             raise NotASum(
-                f"{where} joins neighbours by {module.aggr_name!r}, which has no exact "
-                "explanation; explain a model whose neighbours are joined by GCN's sum "
-                "(aggr='gcn', as in --model cross-gcn)"
+                f"{where} joins neighbours by aggr={module.aggr!r}, which has no exact "
+                "explanation; explain a model whose neighbours are summed (aggr='add')"
             )
         if not isinstance(transform, CrossFeatureTransform):
             raise NotASum(
                 f"{where} transforms features by a {type(transform).__name__}, which has no exact "
-                "explanation; explain a model with transform='cross'"
+                "explanation; explain a CrossGCN or a GCN"
             )
         if module.flow != "source_to_target":
             raise BadInput(f"{where} has flow={module.flow!r}; use 'source_to_target'")
@@ -254,15 +253,12 @@ def read_layer(module: nn.Module, position: int) -> LayerReading:
         raise BadInput(f"{where} has seen no data yet and has no weights; train the model first")
     orders = transform.unit_order_weights()
     if orders is None:
-        assert transform.aggregator is not None
         raise NotASum(
-            f"{where} {transform.aggregator.refusal} "
-            f"(order_weights={transform.order_aggregation!r}), which has no exact explanation; "
-            "explain a model with 'gated', 'per-unit', 'learned', 'fixed' or 'mean' order weights"
+            f"{where} combines its orders by {type(transform.aggregator).__name__}, which is not a "
+            "weighted sum of products and has no exact explanation; explain a model with 'gated', "
+            "'per-unit', 'learned', 'fixed' or 'mean' order weights"
         )
     projections, alpha = _numbers(transform.weight), _numbers(orders)
-    if transform.projection_scale is not None:
-        projections = projections * _numbers(transform.projection_scale)[:, np.newaxis, np.newaxis]
     if not (np.isfinite(projections).all() and np.isfinite(alpha).all()):
         raise BadInput(f"{where} has weights that are not finite; train the model again")
     release = transform.first_order == "release"
@@ -288,16 +284,6 @@ def _modules(model: nn.Module) -> list[nn.Module]:
         raise NotASum(
             f"{type(model).__name__} has a forward pass of its own, which has no exact "
             "explanation; explain a model that only applies its layers one after the other"
-        )
-    if model.residual != "none" and len(model.layers) > 1:
-        raise NotASum(
-            f"the layers of this model have residual connections (residual={model.residual!r}), "
-            "which have no exact explanation; explain a model with residual='none'"
-        )
-    if model.stack is not None:
-        raise NotASum(
-            "this model has another activation than ReLU, a normalisation or jumping knowledge "
-            "between its layers, which have no exact explanation; leave out act, norm and jk"
         )
     return list(model.layers)
 

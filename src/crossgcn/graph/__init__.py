@@ -5,7 +5,6 @@ from crossgcn.graph.normalise import (
     EDGE_RULES,
     EdgeKind,
     edges_of_kind,
-    mean_laplacian,
     normalise_bipartite,
 )
 from crossgcn.graph.prepared import PreparedGraph, ReceptiveField, receptive_field
@@ -19,7 +18,6 @@ __all__ = [
     "ReceptiveField",
     "SparseMatrix",
     "edges_of_kind",
-    "mean_laplacian",
     "normalise_bipartite",
     "receptive_field",
     "stack_inputs",

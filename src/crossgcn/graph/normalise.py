@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
@@ -105,27 +103,3 @@ def normalise_bipartite(
     in_degree = add_rows(weight.new_zeros(num_targets), target, weight)
     scale = (out_degree[source] * in_degree[target]).pow(-0.5)
     return weight * scale.masked_fill(~torch.isfinite(scale), 0.0)
-
-
-def mean_laplacian(adjacency: SparseMatrix) -> SparseMatrix:
-    r"""Return the Laplacian divided by the number of edges, :math:`(\mathbf{D}-\mathbf{A})/|E|`.
-
-    Its quadratic form is a mean over the edges:
-
-    .. math:: \mathrm{tr}(\mathbf{P}^{\top}\mathbf{L}\mathbf{P})
-        = \frac{1}{|E|}\sum_{\{i,j\}\in E}\|\mathbf{p}_i-\mathbf{p}_j\|^2
-
-    Each undirected edge counts once, whatever its weight; self-loops do not count.
-
-    Args:
-        adjacency: Any matrix with an entry for every edge.
-    """
-    rows, columns = adjacency.to_scipy().nonzero()
-    between = rows != columns
-    pattern = sp.coo_array(
-        (np.ones(int(between.sum())), (rows[between], columns[between])), shape=adjacency.shape
-    ).tocsr()
-    connected = pattern.maximum(pattern.T)
-    num_edges = max(connected.nnz // 2, 1)
-    laplacian = sp.diags_array(connected.sum(axis=1)) - connected
-    return SparseMatrix.from_scipy(laplacian / num_edges)

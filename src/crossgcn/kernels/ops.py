@@ -75,18 +75,6 @@ def cross(
     return crossed
 
 
-def attend(
-    pattern: Pattern, values: Tensor, x: Tensor, own: Tensor, attention: Tensor, slope: float
-) -> Tensor:
-    """Average rows by attention; see :func:`crossgcn.kernels.plain.attend`."""
-    on_cpu = x.device.type == "cpu" and x.dtype == attention.dtype == torch.float32
-    constant = may_use_kernels(x, own, attention, values) and not values.requires_grad
-    if not (on_cpu and constant and has_numba()):
-        return plain.attend(pattern, values, x, own, attention, slope)
-    averaged: Tensor = _Attend.apply(x, own, attention, pattern, values, slope)  # type: ignore[no-untyped-call]
-    return averaged
-
-
 def has_numba() -> bool:
     """Return whether kernels can be compiled for the CPU here."""
     return _compiled("numba", "crossgcn.kernels.cpu") is not plain
@@ -131,46 +119,6 @@ class _Cross(torch.autograd.Function):
             *(gradient, projections, order_weights, release, ctx.needs_input_grad[1]),
             *first_is_one,
         ), *(None for _ in ctx.how)
-
-
-class _Attend(torch.autograd.Function):
-    """Keeps one number per edge and head, instead of several vectors per edge."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        own: Tensor,
-        attention: Tensor,
-        pattern: Pattern,
-        values: Tensor,
-        slope: float,
-    ) -> Tensor:
-        result: Tensor
-        result, shares = _implementation(x).attend(pattern, values, x, own, attention, slope)
-        ctx.save_for_backward(x, own, attention, shares, result)
-        ctx.edges = pattern, values, slope
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, own, attention, shares, result = ctx.saved_tensors
-        pattern, values, slope = ctx.edges
-        if torch.is_grad_enabled() or not may_use_kernels(gradient, x):
-            twice = torch.is_grad_enabled()
-            with torch.enable_grad():
-                inputs = [x, own, attention]
-                if not twice:
-                    inputs = [each.detach().requires_grad_() for each in inputs]
-                again = plain.attend(pattern, values, inputs[0], inputs[1], inputs[2], slope)
-                wanted = [each for each in inputs if each.requires_grad]
-                found = iter(torch.autograd.grad(again, wanted, gradient, create_graph=twice))
-            gradients = [next(found) if each.requires_grad else None for each in inputs]
-        else:
-            gradients = _implementation(x).attend_backward(
-                gradient, pattern, x, own, attention, slope, shares, result
-            )
-        return *gradients, None, None, None
 
 
 def may_use_kernels(*tensors: Tensor) -> bool:

@@ -1,28 +1,31 @@
-"""The cross-feature transformation of the paper (Equation 6), and a perceptron in its place."""
+"""The cross-feature transformation of the paper (Equation 6)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
-from math import sqrt
 from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
+from crossgcn import kernels
 from crossgcn.errors import check_count, unknown_name
 from crossgcn.graph import DenseFeatures, SparseMatrix
 from crossgcn.kernels.plain import multiply_up, with_one_first
-from crossgcn.layers.catalogue import OrderWeights, make_order_aggregation
-from crossgcn.layers.feature_transform import FeatureTransform, check_order
-from crossgcn.layers.orders import OrderAggregator, OrderSum, cross_and_sum
+from crossgcn.layers.order_weights import (
+    OrderAttention,
+    OrderSum,
+    OrderWeights,
+    PerUnit,
+    make_order_weights,
+)
 
 FirstOrder = Literal["paper", "release"]
-Scaling = Literal["none", "unit"]
 
 
-class CrossFeatureTransform(FeatureTransform):
+class CrossFeatureTransform(nn.Module):
     r"""Cross a node's features with themselves, up to a chosen order.
 
     Each order multiplies one more learned projection onto the last:
@@ -38,19 +41,17 @@ class CrossFeatureTransform(FeatureTransform):
 
     Args:
         in_channels: Features per row; ``-1`` to infer it from the first input.
-        out_channels: Width of the output.
+        out_channels: Width E of the output.
         order: Highest order K of the crosses, at least 1.
-        order_weights: How the orders are aggregated, by a name of
-            :data:`~crossgcn.layers.catalogue.ORDER_AGGREGATIONS`: ``"gated"`` holds
-            :math:`\alpha_1` at 1 and trains the others from 0, so training starts as a linear
-            layer; ``"learned"`` trains them from 1; ``"fixed"`` keeps all at 1; ``"mean"`` at
-            1/K. A list of K numbers is kept as it is.
+        order_weights: How the orders are combined. ``"gated"`` holds :math:`\alpha_1` at 1 and
+            trains the others from 0, so training starts as a linear layer; ``"learned"`` trains
+            them from 1; ``"fixed"`` keeps all at 1, ``"mean"`` at 1/K, and a list of K numbers
+            at these. ``"per-unit"`` is gated with a weight for each output unit, ``"attention"``
+            a mean with weights that each row computes. A module maps the products
+            ``[order, ..., out_channels]`` to ``[..., out_channels]``; see the example.
         first_order: ``"paper"`` uses :math:`\mathbf{W}^1\mathbf{x}` as the first-order term,
             ``"release"`` the sum of all K projections, as in the authors' code (NOTE[D2]).
         bias: Add :math:`\mathbf{b}`, before any activation (NOTE[D3]).
-        scaling: ``"unit"`` scales the projections so that all orders start at the same size
-            after :meth:`calibrate`: for high orders, deep models, and very large or small
-            features.
 
     Shapes:
         - **x**: ``[..., rows, in_channels]`` dense, or ``[rows, in_channels]``
@@ -60,19 +61,46 @@ class CrossFeatureTransform(FeatureTransform):
 
     Attributes:
         weight: All projections, ``[order, out_channels, in_channels]``.
-        order_weights: :math:`\alpha`, ``[order]``; ``None`` if :attr:`aggregator` aggregates the
+        order_weights: :math:`\alpha`, ``[order]``; ``None`` if :attr:`aggregator` combines the
             orders. If it is trained, :math:`\alpha_1` is 1 whatever its entry is; see
             :meth:`effective_order_weights`.
-        aggregator: The module that aggregates the orders, or ``None``.
-        projection_scale: A constant factor per order, ``[order]``, all 1 until calibrated;
-            ``None`` without scaling.
+        aggregator: The module that combines the orders, or ``None``.
+
+    Example:
+        The LSTM over the orders that the paper suggests:
+
+        >>> import torch
+        >>> from crossgcn import CrossFeatureTransform
+        >>> class OrderLSTM(torch.nn.Module):
+        ...     def __init__(self, channels):
+        ...         super().__init__()
+        ...         self.lstm = torch.nn.LSTM(channels, channels)
+        ...
+        ...     def forward(self, hidden):  # [order, ..., channels]
+        ...         _, (last, _) = self.lstm(hidden.flatten(1, -2))
+        ...         return last[0].view_as(hidden[0])
+        >>> transform = CrossFeatureTransform(16, 8, order=3, order_weights=OrderLSTM(8))
+        >>> transform(torch.randn(5, 16)).shape
+        torch.Size([5, 8])
     """
 
     weight: nn.Parameter | UninitializedParameter
     order_weights: Tensor | None
-    projection_scale: Tensor | None
-    stackable = True
+    bias: nn.Parameter | None
+    aggregator: nn.Module | None
+    propagations = ()
+    """It has no hops, so it can be a layer of a model."""
     multiplies_first = True
+
+    @property
+    def stackable(self) -> bool:
+        """Whether it can hold the weights of several models."""
+        return self.aggregator is None
+
+    @property
+    def capturable(self) -> bool:
+        """Whether a CUDA graph can record it, as far as is known."""
+        return isinstance(self.aggregator, PerUnit | OrderAttention | None)
 
     def __init__(
         self,
@@ -83,19 +111,14 @@ class CrossFeatureTransform(FeatureTransform):
         order_weights: OrderWeights = "gated",
         first_order: FirstOrder = "paper",
         bias: bool = True,
-        scaling: Scaling = "none",
     ) -> None:
         super().__init__()
         if first_order not in get_args(FirstOrder):
             raise unknown_name("first_order", str(first_order), get_args(FirstOrder))
-        if scaling not in get_args(Scaling):
-            raise unknown_name("scaling", str(scaling), get_args(Scaling))
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.order = order = check_order(order)
-        self.order_aggregation = order_weights
         self.first_order = first_order
-        self.scaling = scaling
 
         if in_channels == -1:
             self.weight = UninitializedParameter()
@@ -103,56 +126,50 @@ class CrossFeatureTransform(FeatureTransform):
             self.weight = nn.Parameter(torch.empty(order, out_channels, in_channels))
         self.register_parameter("bias", nn.Parameter(torch.empty(out_channels)) if bias else None)
 
-        made = make_order_aggregation(order_weights, order, out_channels)
-        self.aggregator = made if isinstance(made, OrderAggregator) else None
-        self._sum = made if isinstance(made, OrderSum) else None
-        initial = None if self._sum is None else self._sum.initial()
-        if initial is not None and self.trains_order_weights:
+        foreign = isinstance(order_weights, nn.Module)
+        self.order_aggregation = type(order_weights).__name__ if foreign else order_weights
+        made = make_order_weights(order_weights, order, out_channels)
+        self.is_linear = order == 1 and isinstance(order_weights, str)
+        self.aggregator = None if isinstance(made, OrderSum) else made
+        self._sum = made if isinstance(made, OrderSum) else OrderSum(torch.ones(order))
+        initial = None if self.aggregator is not None else self._sum.initial.clone()
+        if initial is not None and self._sum.trained:
             self.order_weights = nn.Parameter(initial)
         else:
             self.register_buffer("order_weights", initial)
-        self.register_buffer("projection_scale", torch.ones(order) if scaling == "unit" else None)
-        self._calibrating = False
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw each projection by Glorot's rule and reset the bias and the order weights.
-
-        With ``scaling="unit"``, projections from the second on are drawn larger, and the
-        scale is reset to 1.
-        """
+        """Draw each projection by Glorot's rule and reset the bias and the order weights."""
         if not isinstance(self.weight, UninitializedParameter):
             self._draw_weight()
         if self.bias is not None:
             nn.init.zeros_(self.bias)
-        if self._sum is not None and self.order_weights is not None:
+        if self.order_weights is not None:
             with torch.no_grad():
-                self.order_weights.copy_(self._sum.initial())
-        if self.aggregator is not None:
-            self.aggregator.reset_parameters()
-        if self.projection_scale is not None:
-            self.projection_scale.fill_(1.0)
+                self.order_weights.copy_(self._sum.initial)
+        for module in () if self.aggregator is None else self.aggregator.modules():
+            if hasattr(module, "reset_parameters"):
+                module.reset_parameters()
 
-    @property
-    def trains_order_weights(self) -> bool:
-        """Whether order weights from the second on are trained."""
-        return self._sum is not None and self._sum.trained and self.order > 1
+    def forward(self, x: Tensor | SparseMatrix) -> Tensor:
+        """Transform each row of ``x``."""
+        out = self.transform(x)
+        return out if self.bias is None else out + self.bias.unsqueeze(-2)
 
-    @property
-    def decays_order_weights(self) -> bool:
-        """Whether trained order weights are part of the weight decay (NOTE[D5])."""
-        return self._sum is not None and self._sum.decayed
+    def transform(
+        self, x: Tensor | SparseMatrix | DenseFeatures, sum_by: SparseMatrix | None = None
+    ) -> Tensor:
+        """Transform each row of ``x`` without adding the bias.
 
-    @property
-    def num_projections(self) -> int:
-        """Width of the linear part: all orders together."""
-        return self.order * self.out_channels
-
-    @property
-    def kept_numbers(self) -> tuple[int, int]:
-        """Estimate the numbers kept for backward, per row and per feature of a row."""
-        copies = 1 if self.aggregator is None else self.aggregator.kept_copies
-        return copies * self.num_projections, 1
+        Args:
+            sum_by: Return the product of this matrix and the result.
+        """
+        if isinstance(x, DenseFeatures) and self.aggregator is None and self.order > 1:
+            crossing = (self.order_weights, *self._crossing)
+            return x.cross(self._projections(), *crossing, sum_by=sum_by)
+        out = self.combine(self.project(x))  # type: ignore[arg-type]
+        return out if sum_by is None else sum_by @ out
 
     def project(self, x: Tensor | SparseMatrix) -> Tensor:
         r"""Compute all K projections :math:`\mathbf{W}^k\mathbf{x}` in one matrix product.
@@ -163,49 +180,36 @@ class CrossFeatureTransform(FeatureTransform):
             self._materialize(x.shape[-1])
         return x @ self._projections()
 
-    def forward(self, x: Tensor | SparseMatrix, sum_by: SparseMatrix | None = None) -> Tensor:
-        """Transform each row of ``x``.
-
-        Args:
-            sum_by: Return the product of this matrix and the result, without the bias.
-        """
-        return super().forward(x) if sum_by is None else self.transform(x, sum_by)
-
-    def transform(
-        self, x: Tensor | SparseMatrix | DenseFeatures, sum_by: SparseMatrix | None = None
-    ) -> Tensor:
-        """Transform each row of ``x`` without adding the bias."""
-        sums = self.aggregator is None and self.projection_scale is None and self.order > 1
-        if isinstance(x, DenseFeatures) and sums:
-            crossing = (self.order_weights, *self._crossing)
-            return x.cross(self._projections(), *crossing, sum_by=sum_by)
-        out = self.combine(self.project(x))  # type: ignore[arg-type]
-        return out if sum_by is None else sum_by @ out
-
     def combine(self, projections: Tensor) -> Tensor:
-        """Cross the projections and aggregate the orders, without adding the bias."""
-        if self.projection_scale is not None:
-            projections = self._scale(projections, self.projection_scale)
-        if self.aggregator is not None:
-            orders = self._by_order(projections)
-            hidden = multiply_up(orders.unbind(-2))
-            if self.first_order == "release":
-                # NOTE[D2] The released code adds every projection to the first order.
-                hidden[0] = orders.sum(dim=-2)
-            return cast(Tensor, self.aggregator(hidden))
-        if self.order == 1 and isinstance(self.order_aggregation, str):
+        """Cross the projections and combine the orders, without adding the bias."""
+        if self.is_linear:
             return projections
-        assert self.order_weights is not None
-        return cross_and_sum(projections, self.order_weights, *self._crossing)
+        if self.aggregator is None:
+            assert self.order_weights is not None
+            return _cross_and_sum(projections, self.order_weights, *self._crossing)
+        orders = projections.unflatten(-1, (self.order, self.out_channels)).unbind(-2)
+        hidden = multiply_up(orders)
+        if self.first_order == "release":
+            # NOTE[D2] The released code adds every projection to the first order.
+            hidden[0] = sum(orders[1:], start=orders[0])
+        if isinstance(self.aggregator, PerUnit):
+            return self.aggregator(hidden)  # type: ignore[no-any-return]
+        return cast(Tensor, self.aggregator(torch.stack(hidden)))
 
     @property
-    def _crossing(self) -> tuple[bool, bool]:
-        """How orders are summed; see :func:`~crossgcn.layers.orders.cross_and_sum`."""
-        return self.first_order == "release", self.trains_order_weights
+    def num_projections(self) -> int:
+        """Width of the linear part: all orders together."""
+        return self.order * self.out_channels
 
-    def _projections(self) -> Tensor:
-        """Return all projections side by side, ``[in_channels, order * out_channels]``."""
-        return self.weight.movedim(-1, -3).flatten(-2)
+    @property
+    def trains_order_weights(self) -> bool:
+        """Whether order weights from the second on are trained."""
+        return self._sum.trained
+
+    @property
+    def decays_order_weights(self) -> bool:
+        """Whether trained order weights are part of the weight decay (NOTE[D5])."""
+        return self._sum.decayed
 
     def effective_order_weights(self) -> Tensor | None:
         r"""Return the weights :math:`\alpha` that the sum uses, ``[order]``.
@@ -224,47 +228,25 @@ class CrossFeatureTransform(FeatureTransform):
 
         ``None`` if the orders are not summed.
         """
-        if self.aggregator is not None:
+        if isinstance(self.aggregator, PerUnit):
             return self.aggregator.order_weights()
         weights = self.effective_order_weights()
         return None if weights is None else weights.unsqueeze(-1).expand(-1, self.out_channels)
 
-    @contextmanager
-    def calibrating(self) -> Iterator[None]:
-        """Set the scale in every forward pass within this context; see :meth:`calibrate`."""
-        self._calibrating = True
-        try:
-            yield
-        finally:
-            self._calibrating = False
-
-    @torch.no_grad()
-    def calibrate(self, x: Tensor | SparseMatrix) -> None:
-        """Set the scale so that all orders have the same size on these rows.
-
-        Without ``scaling="unit"`` this does nothing. For a whole model see
-        :func:`~crossgcn.models.node_classifier.calibrate`.
-        """
-        with self.calibrating():
-            self(x)
-
     def extra_repr(self) -> str:
         """Describe it for ``print(model)``."""
-        scaling = "" if self.scaling == "none" else f", scaling={self.scaling!r}"
         return (
             f"{self.in_channels}, {self.out_channels}, order={self.order}, "
-            f"order_weights={self.order_aggregation!r}, first_order={self.first_order!r}{scaling}"
+            f"order_weights={self.order_aggregation!r}, first_order={self.first_order!r}"
         )
 
-    def _by_order(self, projections: Tensor) -> Tensor:
-        return projections.reshape(*projections.shape[:-1], self.order, self.out_channels)
+    @property
+    def _crossing(self) -> tuple[bool, bool]:
+        return self.first_order == "release", self.trains_order_weights
 
-    def _scale(self, projections: Tensor, scale: Tensor) -> Tensor:
-        orders = self._by_order(projections)
-        if self._calibrating:
-            glorot = sqrt(2.0 / (self.in_channels + self.out_channels))
-            scale.copy_(_measure_scale(orders, glorot))
-        return (orders * scale[..., None, :, None]).flatten(-2)
+    def _projections(self) -> Tensor:
+        """Return all projections side by side, ``[in_channels, order * out_channels]``."""
+        return self.weight.movedim(-1, -3).flatten(-2)
 
     def _materialize(self, in_channels: int) -> None:
         assert isinstance(self.weight, UninitializedParameter)
@@ -273,13 +255,8 @@ class CrossFeatureTransform(FeatureTransform):
         self._draw_weight()
 
     def _draw_weight(self) -> None:
-        first, *others = self.weight
-        nn.init.xavier_uniform_(first)
-        for projection in others:
-            if self.scaling == "unit":
-                nn.init.uniform_(projection, -sqrt(3.0), sqrt(3.0))
-            else:
-                nn.init.xavier_uniform_(projection)
+        for projection in self.weight:
+            nn.init.xavier_uniform_(projection)
 
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
@@ -308,80 +285,18 @@ class CrossFeatureTransform(FeatureTransform):
             self.weight = weight
 
 
-def _measure_scale(projections: Tensor, size: float) -> Tensor:
-    """Return a factor per order, ``[order]``, that gives all products the same size.
-
-    ``size`` is the root mean square that the products should have. Rows without features are left
-    out. If no row is left, all factors are 1.
-    """
-    rows = projections.detach().flatten(0, -3).double()
-    rows = rows[rows.any(dim=-1).any(dim=-1)]
-    product, scales = torch.ones_like(rows[:, 0]), []
-    for projection in rows.unbind(-2):
-        product = product * projection
-        scale = size / product.square().mean().sqrt()
-        scale = torch.where(scale.isfinite() & (scale > 0), scale, 1.0)
-        product = product * scale
-        scales.append(scale)
-    return torch.stack(scales).to(projections.dtype)
+def _cross_and_sum(
+    projections: Tensor, order_weights: Tensor, release: bool, first_is_one: bool
+) -> Tensor:
+    """Cross projections of any leading dimensions; see :func:`crossgcn.kernels.cross`."""
+    shape = projections.shape
+    if order_weights.dim() == 1:
+        order_weights = order_weights.unsqueeze(0)
+        projections = projections.reshape(1, -1, shape[-1])
+    out = kernels.cross(projections, order_weights, release, first_is_one)
+    return out.view(*shape[:-1], out.size(-1))
 
 
-def make_linear(
-    in_channels: int, out_channels: int, order: int = 1, *, bias: bool = True
-) -> CrossFeatureTransform:
-    """Make a linear map, a transform of order 1; ``order`` is ignored."""
-    return CrossFeatureTransform(in_channels, out_channels, 1, order_weights="fixed", bias=bias)
-
-
-class MLPTransform(FeatureTransform):
-    r"""A perceptron with one hidden layer, which multiplies no features explicitly.
-
-    .. math:: \mathbf{z} = \mathbf{W}^2\,\text{ReLU}(\mathbf{W}^1\mathbf{x} + \mathbf{b}^1)
-
-    Args:
-        in_channels: Features per row; ``-1`` to infer it from the first input.
-        order: Ignored; every transform takes it.
-        hidden_channels: Width of the hidden layer; ``out_channels`` by default.
-        hidden_bias: Use :math:`\mathbf{b}^1`.
-    """
-
-    bias = None
-    stackable = True
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        order: int = 1,
-        *,
-        hidden_channels: int | None = None,
-        hidden_bias: bool = True,
-    ) -> None:
-        super().__init__()
-        self.out_channels = out_channels
-        width = out_channels
-        if hidden_channels is not None:
-            width = check_count("hidden_channels", hidden_channels)
-        self.hidden = make_linear(in_channels, width, bias=hidden_bias)
-        self.output = make_linear(width, out_channels, bias=False)
-
-    @property
-    def in_channels(self) -> int:  # type: ignore[override]
-        """Features per row, -1 while not yet known."""
-        return self.hidden.in_channels
-
-    @property
-    def num_projections(self) -> int:
-        """Width of the linear part: the hidden layer."""
-        return self.hidden.out_channels
-
-    def project(self, x: Tensor | SparseMatrix) -> Tensor:
-        """Apply the first linear map."""
-        return self.hidden.project(x)
-
-    def combine(self, projections: Tensor) -> Tensor:
-        """Apply bias, ReLU and the second linear map."""
-        bias = self.hidden.bias
-        hidden = torch.relu(projections if bias is None else projections + bias.unsqueeze(-2))
-        out: Tensor = self.output(hidden)
-        return out
+def check_order(order: object) -> int:
+    """Return an order as an ``int``, or raise :class:`BadInput`."""
+    return check_count("order", order, "1 is a linear map, 2 adds products of two features")

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping, Sequence
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn.conv import GCNConv
+from torch_geometric.nn.aggr import Aggregation, MeanAggregation, SumAggregation
+from torch_geometric.nn.conv import GCNConv, MessagePassing
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from torch_geometric.typing import SparseTensor
+from torch_geometric.utils import is_sparse, spmm, to_edge_index
 
+from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
-from crossgcn.layers.catalogue import ONLY_OF_CROSS, OrderWeights, make_transform
-from crossgcn.layers.cross_feature_transform import CrossFeatureTransform, FirstOrder, Scaling
-from crossgcn.layers.feature_transform import check_order
-from crossgcn.layers.graph_convolution import Aggregation, GraphConvolution
+from crossgcn.graph import DenseFeatures, EdgeKind, SparseMatrix, normalise_bipartite
+from crossgcn.layers.cross_feature_transform import CrossFeatureTransform, FirstOrder
+from crossgcn.layers.mlp_transform import MLPTransform
+from crossgcn.layers.order_weights import OrderWeights
+
+Features = Tensor | SparseMatrix
+Size = tuple[int, int]
+_UNORDERED = ("add", "sum", "mean", "min", "max", "mul")
 
 
-class CrossGCNConv(GraphConvolution):
+class CrossGCNConv(MessagePassing):  # type: ignore[misc]
     r"""Graph convolution that multiplies features explicitly, up to order K.
 
     .. math::
@@ -28,30 +37,29 @@ class CrossGCNConv(GraphConvolution):
     NOTE[D9]). The output is the pre-activation value.
 
     Args:
-        in_channels: Features per node; ``-1`` to infer it from the first input.
+        in_channels: Features per node; ``-1`` to infer it from the first input. Of a pair
+            ``(-1, -1)``, for a bipartite graph, only the sources' number counts: features of the
+            targets are not read.
         out_channels: Width of the output.
         order: Highest order K of the crosses, at least 1.
         aggregate_first: ``False`` crosses each node's own features and then aggregates, as
             the authors' code does; ``True`` aggregates first, as the paper's text says
             (NOTE[D1]).
-        order_weights: See :class:`~crossgcn.CrossFeatureTransform`, also for ``first_order`` and
-            ``scaling``.
+        order_weights: See :class:`~crossgcn.CrossFeatureTransform`, also for ``first_order``.
         bias: Add :math:`\mathbf{b}` after aggregation, before any activation.
-        transform: The feature transform, by a name of
-            :data:`~crossgcn.layers.catalogue.TRANSFORMS`: ``"cross"`` is the paper's. Others,
-            such as ``"dcn-v2"``, have no order weights.
-        improved: Give added self-loops the weight 2 instead of 1. As in PyG's ``GCNConv``, this
-            has an effect only if edges have weights or are a sparse adjacency.
         add_self_loops: Give nodes without a self-loop one; by default if ``normalize`` is true.
         normalize: Normalise edge weights by the degrees of both ends. ``False`` takes the
             edges as they are and adds no self-loop.
+        improved: Give added self-loops the weight 2 instead of 1. As in PyG's ``GCNConv``, this
+            has an effect only if edges have weights or are a sparse adjacency.
         cached: Keep the normalised edges of the first call, for models that see one graph.
             Otherwise every call normalises them.
-        aggr: The aggregation: ``add``, ``mean``, ``max`` and so on as in PyG's ``GCNConv``, or any
-            name of :data:`~crossgcn.layers.catalogue.AGGREGATIONS`, such as ``gat``.
-        transform_kwargs: Options of another transform: ``{"rank": 8}`` of ``"dcn-v2"``.
-        **kwargs: For PyG's ``MessagePassing``, such as ``aggr_kwargs``, the options of ``aggr``:
-            ``{"heads": 4}`` of ``"gat"``.
+        aggr: The aggregation of messages, as PyG's ``MessagePassing`` takes it: ``"add"``,
+            ``"mean"``, ``"max"`` and so on, or an ``Aggregation``. Messages are weighted by the
+            normalised edges, as in PyG's ``GCNConv``.
+        transform: A :class:`~crossgcn.layers.MLPTransform` in place of the cross-feature
+            transform. ``order``, ``order_weights`` and ``first_order`` then have no effect.
+        **kwargs: For PyG's ``MessagePassing``, such as ``flow`` and ``aggr_kwargs``.
 
     Shapes:
         - **x**: ``[..., nodes, in_channels]`` dense, ``[nodes, in_channels]``
@@ -61,11 +69,12 @@ class CrossGCNConv(GraphConvolution):
         - **output**: ``[nodes, out_channels]``, or one row per target.
     """
 
-    transform: Any
+    bias: nn.Parameter | None
+    transform: CrossFeatureTransform | MLPTransform
 
     def __init__(
         self,
-        in_channels: int,
+        in_channels: int | tuple[int, int],
         out_channels: int,
         order: int = 2,
         *,
@@ -73,43 +82,110 @@ class CrossGCNConv(GraphConvolution):
         order_weights: OrderWeights = "gated",
         first_order: FirstOrder = "paper",
         bias: bool = True,
-        scaling: Scaling = "none",
-        transform: str = "cross",
-        improved: bool = False,
         add_self_loops: bool | None = None,
         normalize: bool = True,
+        improved: bool = False,
         cached: bool = False,
-        aggr: Aggregation = "add",
-        transform_kwargs: Mapping[str, Any] | None = None,
+        aggr: str | Sequence[str] | Aggregation = "add",
+        transform: MLPTransform | None = None,
         **kwargs: Any,
     ) -> None:
-        settings: dict[str, Any] = {
-            "order_weights": order_weights,
-            "first_order": first_order,
-            "scaling": scaling,
-        }
-        if transform != "cross":
-            for name, default in ONLY_OF_CROSS.items():
-                if settings[name] != default:
-                    raise BadInput(
-                        f"{name}={settings[name]!r} goes with transform='cross'; {transform!r} has "
-                        "no such setting: leave it out"
-                    )
-            settings = {}
-        settings |= transform_kwargs or {}
-        super().__init__(
-            make_transform(transform, in_channels, out_channels, order, **settings),
+        if add_self_loops and not normalize:
+            raise BadInput(
+                "normalize=False takes edges as they are and does not support adding self-loops: "
+                "leave out add_self_loops, or add them to edge_index"
+            )
+        if add_self_loops is None:
+            add_self_loops = normalize
+        if improved and not (normalize and add_self_loops):
+            raise BadInput(
+                "improved=True sets the weight of added self-loops before edges are normalised: "
+                "leave normalize and add_self_loops at True"
+            )
+        super().__init__(aggr=aggr, **kwargs)
+        if isinstance(in_channels, tuple):
+            in_channels = in_channels[0]
+        self.out_channels = out_channels
+        self.aggregate_first = aggregate_first
+        self.add_self_loops = add_self_loops
+        self.normalize = normalize
+        self.improved = improved
+        self.cached = cached
+        self.transform = transform or CrossFeatureTransform(
+            in_channels,
             out_channels,
-            aggregate_first=aggregate_first,
-            bias=bias,
-            improved=improved,
-            add_self_loops=add_self_loops,
-            normalize=normalize,
-            cached=cached,
-            aggr=aggr,
-            **kwargs,
+            order,
+            order_weights=order_weights,
+            first_order=first_order,
+            bias=False,
         )
-        self.order = check_order(order)
+        self.register_parameter("bias", nn.Parameter(torch.empty(out_channels)) if bias else None)
+        self._cache: tuple[Size, Any, Tensor | None] | None = None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters and clear the cache."""
+        super().reset_parameters()
+        self.transform.reset_parameters()
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+        self._cache = None
+
+    def forward(
+        self,
+        x: Features | tuple[Features, Features | None],
+        edge_index: Tensor | SparseTensor | SparseMatrix | Sequence[SparseMatrix],
+        edge_weight: Tensor | None = None,
+    ) -> Tensor:
+        """Convolve.
+
+        Args:
+            x: Node features ``[nodes, in_channels]``, dense or sparse; or, for a bipartite
+                graph, a pair whose second member only gives the number of targets.
+            edge_index: COO indices ``[2, edges]``; a transposed adjacency as ``torch.sparse``
+                tensor or PyG ``SparseTensor``; or a prepared matrix of :attr:`propagations`
+                (:class:`~crossgcn.graph.SparseMatrix`), which is used as it is.
+            edge_weight: One weight per edge of a COO ``edge_index``.
+        """
+        x, size = _source_and_size(x)
+        if isinstance(edge_index, Sequence):
+            (edge_index,) = edge_index
+        if isinstance(edge_index, SparseMatrix):
+            if isinstance(x, DenseFeatures) and self._sums_crosses:
+                return self._add_bias(self.transform.transform(x, sum_by=edge_index))  # type: ignore[operator]
+        elif size is not None and self.flow != "source_to_target":
+            raise BadInput("a bipartite input (x_src, x_dst) needs flow='source_to_target'")
+        else:
+            edge_index, edge_weight = self._prepare(edge_index, edge_weight, x, size)
+        edges = (edge_index, edge_weight, size)
+        if not self.aggregate_first:
+            out = self._join(self.transform(x), *edges)
+        elif self._is_linear:
+            # NOTE[D1] Â(xW) is (Âx)W: projecting first keeps a sparse x sparse.
+            out = self.transform.combine(self._join(self.transform.project(x), *edges))
+        elif isinstance(x, Tensor) and x.layout == torch.strided:
+            out = self.transform(self._join(x, *edges))
+        else:
+            raise BadInput(
+                f"aggregate_first=True with aggr={self.aggr!r} needs dense features, because that "
+                "aggregation does not commute with a projection: use aggregate_first=False, "
+                "aggr='add' or 'mean', or x.to_dense()"
+            )
+        return self._add_bias(out)
+
+    def message(self, x_j: Tensor, edge_weight: Tensor | None) -> Tensor:
+        """Weight the message of each edge."""
+        return x_j if edge_weight is None else edge_weight.view(-1, 1) * x_j
+
+    def message_and_aggregate(self, adj_t: Any, x: Any) -> Tensor:
+        """Compute messages and their aggregation as one sparse product."""
+        dense = x[0] if isinstance(x, tuple) else x
+        return cast(Tensor, spmm(adj_t, dense, self.aggr))
+
+    @property
+    def in_channels(self) -> int:
+        """Features per node, -1 while not yet known."""
+        return self.transform.in_channels
 
     @property
     def weight(self) -> nn.Parameter | nn.UninitializedParameter:
@@ -120,6 +196,46 @@ class CrossGCNConv(GraphConvolution):
     def order_weights(self) -> Tensor | None:
         r"""The weights :math:`\alpha`, ``[order]``; ``None`` if the transform has none."""
         return cast("Tensor | None", getattr(self.transform, "order_weights", None))
+
+    @property
+    def order(self) -> int:
+        """Highest order of the crosses."""
+        return getattr(self.transform, "order", 1)
+
+    @property
+    def edge_kind(self) -> EdgeKind:
+        """The edges that ``improved``, ``normalize`` and ``add_self_loops`` describe."""
+        if not self.normalize:
+            return "given"
+        if not self.add_self_loops:
+            return "normalised"
+        return "improved" if self.improved else "gcn"
+
+    @property
+    def propagations(self) -> tuple[EdgeKind, ...]:
+        """The kind of edges of each hop, as :class:`~crossgcn.graph.PreparedGraph` makes them."""
+        return (self.edge_kind,)
+
+    @property
+    def sums_neighbours(self) -> bool:
+        """Whether it multiplies by the adjacency and does nothing else with edges."""
+        return type(self.aggr_module) is SumAggregation
+
+    @property
+    def stackable(self) -> bool:
+        """Whether it can hold the weights of several models."""
+        return self.sums_neighbours
+
+    @property
+    def capturable(self) -> bool:
+        """Whether a CUDA graph can record it, as far as is known."""
+        return self.sums_neighbours
+
+    @property
+    def multiplies_first(self) -> bool:
+        """Whether nothing but the projections is computed from the input."""
+        crosses = isinstance(self.transform, CrossFeatureTransform)
+        return crosses and (not self.aggregate_first or self._is_linear)
 
     @classmethod
     def from_gcn_conv(cls, conv: GCNConv, order: int = 2, **kwargs: Any) -> CrossGCNConv:
@@ -148,6 +264,87 @@ class CrossGCNConv(GraphConvolution):
         layer.train(conv.training)
         return layer
 
+    @property
+    def _is_linear(self) -> bool:
+        """Whether the aggregation commutes with a projection."""
+        return type(self.aggr_module) in (SumAggregation, MeanAggregation)
+
+    @property
+    def _sums_crosses(self) -> bool:
+        """Whether a kernel can compute the transform and the sum over neighbours together."""
+        crosses = isinstance(self.transform, CrossFeatureTransform)
+        return self.sums_neighbours and crosses and not self.aggregate_first
+
+    def _add_bias(self, out: Tensor) -> Tensor:
+        return out if self.bias is None else out + self.bias.unsqueeze(-2)
+
+    def _join(
+        self, sent: Tensor, edge_index: Any, edge_weight: Tensor | None, size: Size | None
+    ) -> Tensor:
+        """Aggregate what nodes send to their neighbours."""
+        joined: Tensor
+        if not isinstance(edge_index, SparseMatrix):
+            pair = sent if size is None else (sent, None)
+            joined = self.propagate(edge_index, x=pair, edge_weight=edge_weight, size=size)
+        elif self.sums_neighbours:
+            joined = edge_index @ sent
+        else:
+            weights = edge_index.values.to(sent.dtype).unsqueeze(-1)
+            messages = sent.index_select(0, edge_index.columns) * weights
+            joined = self.aggr_module(messages, edge_index.rows, dim_size=edge_index.shape[0])
+        return joined
+
+    def _prepare(
+        self, edge_index: Any, edge_weight: Tensor | None, source: Features, size: Size | None
+    ) -> tuple[Any, Tensor | None]:
+        """Normalise edges for ``propagate``, or take them from the cache."""
+        sparse = is_sparse(edge_index)
+        if sparse and edge_weight is not None:
+            raise BadInput(
+                "edge_weight goes with COO edges [2, edges]; a sparse adjacency holds its weights "
+                "as values"
+            )
+        if not self.normalize:
+            return edge_index, edge_weight
+        nodes = size or (source.shape[-2], source.shape[-2])
+        if self._cache is not None:
+            kept, *cached = self._cache
+            if kept != nodes:
+                raise BadInput(
+                    f"this layer has cached=True and keeps a graph of {kept[0]} nodes, "
+                    f"but was given {nodes[0]}: use cached=False for more than one graph, or call "
+                    "reset_parameters() to start again"
+                )
+            return cached[0], cached[1]
+        if sparse:
+            # NOTE[D9] PyG treats existing self-loops in three ways, by container; here a
+            # sparse adjacency follows the rule for COO edges.
+            edge_index, edge_weight = _to_edges(edge_index, nodes)
+        dtype = source.values.dtype if isinstance(source, SparseMatrix) else source.dtype
+        if size is None:
+            edge_index, edge_weight = gcn_norm(
+                edge_index,
+                edge_weight,
+                nodes[0],
+                self.improved,
+                self.add_self_loops,
+                flow=self.flow,
+                dtype=dtype,
+            )
+        else:
+            edge_weight = normalise_bipartite(edge_index, edge_weight, *nodes, dtype=dtype)
+        if not sparse and self.aggr not in _UNORDERED and not self.explain:
+            # PyG's recurrent aggregations need edges sorted by target.
+            target = 1 if self.flow == "source_to_target" else 0
+            order = torch.argsort(edge_index[target], stable=True)
+            edge_index, edge_weight = edge_index[:, order], edge_weight[order]
+        if sparse:
+            assert edge_weight is not None
+            edge_index, edge_weight = _to_adjacency(edge_index, edge_weight, nodes), None
+        if self.cached:
+            self._cache = (nodes, edge_index, edge_weight)
+        return edge_index, edge_weight
+
     def _load_from_state_dict(
         self, state_dict: MutableMapping[str, Any], prefix: str, *args: Any, **kwargs: Any
     ) -> None:
@@ -169,3 +366,45 @@ class CrossGCNConv(GraphConvolution):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, order={self.order})"
+
+
+def _to_edges(adjacency: Any, nodes: Size) -> tuple[Tensor, Tensor | None]:
+    """Return COO indices and weights of a transposed sparse adjacency."""
+    if isinstance(adjacency, Tensor):
+        (target, source), weight = to_edge_index(adjacency)
+        shape = tuple(adjacency.shape)
+    else:
+        target, source, weight = adjacency.coo()
+        shape = tuple(adjacency.sparse_sizes())
+    if shape != nodes[::-1]:
+        raise BadInput(
+            f"the adjacency is {shape[0]} × {shape[1]}, but there are {nodes[1]} targets and "
+            f"{nodes[0]} sources: give it transposed, a row per target and a column per source"
+        )
+    return torch.stack([source, target]), weight
+
+
+def _to_adjacency(edge_index: Tensor, edge_weight: Tensor, nodes: Size) -> Tensor:
+    """Return the transposed adjacency of COO edges, as ``torch.sparse_csr``."""
+    order = torch.argsort(edge_index[1] * nodes[0] + edge_index[0])
+    source, target = edge_index[:, order]
+    counts = torch.bincount(target, minlength=nodes[1])
+    offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    return csr_tensor(offsets, source, edge_weight[order], (nodes[1], nodes[0]))
+
+
+def _source_and_size(
+    x: Features | tuple[Features, Features | None],
+) -> tuple[Features, Size | None]:
+    """Return the sources' features, and the numbers of sources and targets if bipartite."""
+    if not isinstance(x, tuple | list):
+        return x, None
+    source, target = x
+    if target is None:
+        raise BadInput(
+            "a bipartite input (x_src, x_dst) needs x_dst to know how many targets there are; "
+            "got None"
+        )
+    if source is target:
+        return source, None
+    return source, (source.shape[-2], target.shape[-2])

@@ -19,8 +19,8 @@ from torch.nn.utils.parametrize import register_parametrization
 from torch_geometric.nn.dense import Linear as PyGLinear
 
 from crossgcn.errors import BadInput
-from crossgcn.layers.catalogue import OrderWeights
 from crossgcn.layers.cross_feature_transform import CrossFeatureTransform, FirstOrder
+from crossgcn.layers.order_weights import OrderWeights
 
 Patterns = str | Sequence[str]
 
@@ -49,7 +49,7 @@ def crossify(
     Args:
         model: Any module; it is not changed.
         order: As for :class:`~crossgcn.CrossFeatureTransform`, like ``order_weights`` and
-            ``first_order``.
+            ``first_order``. Every map gets a copy of a module.
         only: Names of the maps to replace, as in ``model.named_modules()``, with ``*`` as a
             wildcard: ``"convs.*"``. All by default.
         skip: Names of maps to keep, such as an output layer.
@@ -132,7 +132,7 @@ def _cross(
         -1 if lazy else weight.size(1),
         linear.out_channels if isinstance(linear, PyGLinear) else linear.out_features,
         order,
-        order_weights=order_weights,
+        order_weights=deepcopy(order_weights),
         first_order=first_order,
         bias=linear.bias is not None,
     )

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.layers.catalogue import ONLY_OF_CROSS, TRANSFORMS, import_target
 
 if TYPE_CHECKING:
     from crossgcn.models.node_classifier import NodeClassifier
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 class Preset:
     """A model class with settings.
 
-    The class says the rest: its loss terms are :meth:`NodeClassifier.penalty
-    <crossgcn.models.node_classifier.NodeClassifier.penalty>`, and ``explain`` reads a model whose
-    layers are sums of products.
-
     Attributes:
         model: ``"module:class"``, imported when first used.
         description: Half a line, shown by ``--help``.
@@ -33,45 +29,25 @@ class Preset:
         options: Further arguments that users may give.
         training: Settings of :class:`~crossgcn.RunConfig` that replace the paper's protocol;
             users may override them.
-        inputs: What the model reads: node features; columns of the node and its neighbourhood,
-            computed once; or embeddings learned from the graph alone.
+        inputs: What the model reads: node features and edges, or columns of each node and its
+            neighbourhood, computed once.
     """
 
     model: str
     description: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     options: frozenset[str] = frozenset({"bias"})
-    inputs: Literal["features", "hops", "embedding"] = "features"
+    inputs: Literal["features", "hops"] = "features"
     training: Mapping[str, Any] = field(default_factory=dict)
 
     def load(self) -> Any:
         """Import the class."""
-        return import_target(self.model)
+        module, _, name = self.model.partition(":")
+        return getattr(import_module(module), name)
 
 
-_STACK_OPTIONS = frozenset({"bias", "aggr", "residual"})
-_CROSS_OPTIONS = _STACK_OPTIONS | {
-    "order",
-    "order_weights",
-    "first_order",
-    "aggregate_first",
-    "transform",
-    "scaling",
-}
-_GRAND_OPTIONS = frozenset(
-    {
-        "bias",
-        "aggregate_first",
-        "scaling",
-        "input_dropout",
-        "hops",
-        "node_drop",
-        "draws",
-        "consistency",
-        "temperature",
-        "warm_up",
-    }
-)
+_CROSS_OPTIONS = frozenset({"bias", "order", "order_weights", "first_order", "aggregate_first"})
+_HOPS_OPTIONS = frozenset({"hops", "label_features", "bags", "directed", "smoothing"})
 
 # NOTE[D3] The released models have no bias, so the models compared with them have none
 # either; the paper's text adds one. Layers have one by default, as in PyG.
@@ -82,16 +58,6 @@ _AS_RELEASED = {"first_order": "release", **_NO_BIAS}
 def _cross_gcn(description: str, **settings: Any) -> Preset:
     return Preset("crossgcn.models.cross_gcn:CrossGCN", description, settings, _CROSS_OPTIONS)
 
-
-# Typical of what validation chose on the three citation graphs (docs/findings.md).
-_GRAND_TRAINING = {
-    "hidden_channels": 64,
-    "dropout": 0.4,
-    "epochs": 300,
-    "learning_rate": 0.05,
-    "weight_decay": 0.001,
-}
-_GRAND_SETTINGS = {"input_dropout": 0.2, "hops": 8, "node_drop": 0.5}
 
 # Chosen on validation nodes of the graphs in docs/real_graphs.md.
 _HOPS_TRAINING = {
@@ -111,7 +77,6 @@ PRESETS: dict[str, Preset] = {
         "crossgcn.models.cross_gcn:GCN",
         "graph convolution without crosses (Kipf and Welling)",
         _NO_BIAS,
-        _STACK_OPTIONS,
     ),
     "gin": Preset(
         "crossgcn.models.cross_gcn:GIN",
@@ -120,18 +85,6 @@ PRESETS: dict[str, Preset] = {
         options=frozenset({"bias", "aggregate_first"}),
     ),
     "mlp": Preset("crossgcn.models.cross_gcn:MLP", "a perceptron that sees no graph", _NO_BIAS),
-    "semi-emb": Preset(
-        "crossgcn.models.cross_gcn:SemiEmb",
-        "a perceptron whose predictions should agree along edges (Laplacian regularisation)",
-        {"laplacian_weight": 0.3, **_NO_BIAS},
-        options=frozenset({"bias", "laplacian_weight"}),
-    ),
-    "deep-walk": Preset(
-        "crossgcn.models.cross_gcn:MLP",
-        "a perceptron on DeepWalk's embeddings of the graph, which sees no features",
-        _NO_BIAS,
-        inputs="embedding",
-    ),
     "cross-gcn": _cross_gcn(
         "ours: crosses grow from nothing where they pay (gated order weights)",
         order_weights="gated",
@@ -140,14 +93,14 @@ PRESETS: dict[str, Preset] = {
     "cross-hops": Preset(
         "crossgcn.models.cross_hops:CrossHops",
         "ours for tables: crosses of own columns and neighbours' means, an exact sum of terms",
-        options=frozenset({"order", "hops", "label_features", "bags", "directed", "smoothing"}),
+        options=_HOPS_OPTIONS | {"order"},
         inputs="hops",
         training=_HOPS_TRAINING,
     ),
     "mlp-hops": Preset(
         "crossgcn.models.cross_hops:HopPerceptron",
         "a perceptron on the columns of cross-hops, a black box",
-        options=frozenset({"hops", "label_features", "bags", "directed", "smoothing"}),
+        options=_HOPS_OPTIONS,
         inputs="hops",
         training=_HOPS_TRAINING | {"hidden_channels": 16},
     ),
@@ -168,20 +121,6 @@ PRESETS: dict[str, Preset] = {
     ),
     "cross-gcn-paper-fix": _cross_gcn(
         "the paper's text with all order weights 1", order_weights="fixed", aggregate_first=True
-    ),
-    "cross-grand": Preset(
-        "crossgcn.models.cross_grand:CrossGrand",
-        "the recipe: crosses of randomly propagated features, draws made to agree",
-        {"order_weights": "gated", **_GRAND_SETTINGS},
-        _GRAND_OPTIONS | {"order", "order_weights", "first_order"},
-        training=_GRAND_TRAINING,
-    ),
-    "grand": Preset(
-        "crossgcn.models.cross_grand:CrossGrand",
-        "the same recipe without crosses (GRAND)",
-        {"order": 1, "order_weights": "fixed", **_GRAND_SETTINGS},
-        _GRAND_OPTIONS,
-        training=_GRAND_TRAINING,
     ),
 }
 
@@ -222,11 +161,9 @@ def settings_of_models(
     }
 
 
-def has_orders(model: str, transform: str | Sequence[str] | None) -> bool:
-    """Return whether ``order`` has an effect in at least one layer of a model."""
-    names = {transform} if isinstance(transform, str) else set(transform or ("cross",))
-    has_order = any(name not in TRANSFORMS or TRANSFORMS[name].has_order for name in names)
-    return "order" in get_preset(model).options and has_order
+def has_orders(model: str) -> bool:
+    """Return whether ``order`` is an option of a model."""
+    return "order" in get_preset(model).options
 
 
 def first_layer_crosses(order: int, num_layers: int) -> tuple[int, ...]:
@@ -243,14 +180,14 @@ def build_model(
     out_channels: int,
     *,
     hidden_channels: int = 32,
-    num_layers: int = 2,
+    num_layers: int | None = None,
     dropout: float = 0.5,
     **overrides: Any,
 ) -> NodeClassifier:
     """Build the model of a preset, such as ``"cross-gcn"``.
 
     ``out_channels`` is the number of classes, or 1 to predict a number. ``overrides`` replace the
-    preset's settings; ``None`` keeps the preset's.
+    preset's settings; ``None`` keeps the preset's. The default is two layers, one in cross-hops.
     """
     preset = get_preset(name)
     given = {option: value for option, value in overrides.items() if value is not None}
@@ -260,12 +197,11 @@ def build_model(
                 f"model {name!r} has no option {option!r}: it takes "
                 f"{', '.join(sorted(preset.options))}"
             )
-    _check_transform(name, given)
     settings = {**preset.settings, **given}
     model: NodeClassifier = preset.load()(
         in_channels,
         hidden_channels,
-        num_layers=num_layers,
+        num_layers=preset.training.get("num_layers", 2) if num_layers is None else num_layers,
         out_channels=out_channels,
         dropout=dropout,
         **settings,
@@ -273,14 +209,3 @@ def build_model(
     if out_channels == 1:
         model.predict_number()
     return model
-
-
-def _check_transform(name: str, given: Mapping[str, Any]) -> None:
-    """Refuse settings that would have no effect."""
-    transform = given.get("transform", "cross")
-    transforms = {transform} if isinstance(transform, str) else set(transform)
-    refused = set() if "cross" in transforms else set(ONLY_OF_CROSS)
-    if "order" in given and not has_orders(name, transform):
-        refused.add("order")
-    for option in sorted(refused & given.keys()):
-        raise BadInput(f"{option} has no effect with transform {transform!r}: leave it out")

@@ -44,8 +44,8 @@ class CrossHops(NodeClassifier):
     Args:
         in_channels: Own columns per node.
         hidden_channels: Units per bag.
-        out_channels: Number of classes, or 1 for a number.
-        num_layers: Must be 1; accepted because every preset takes it.
+        num_layers: Must be 1.
+        out_channels: Number of classes, or 1 for a number; ``hidden_channels`` by default.
         dropout: Probability of dropping an entry of :math:`\tilde{\mathbf{x}}`.
         order: Highest order K of the crosses; a sequence has one number, that of its layer.
         hops: How far the neighbourhood reaches.
@@ -72,8 +72,8 @@ class CrossHops(NodeClassifier):
         self,
         in_channels: int,
         hidden_channels: int,
-        out_channels: int,
         num_layers: int = 1,
+        out_channels: int | None = None,
         dropout: float = 0.0,
         *,
         order: int | Sequence[int] = 2,
@@ -83,6 +83,9 @@ class CrossHops(NodeClassifier):
         directed: bool = False,
         smoothing: float | None = None,
     ) -> None:
+        if num_layers != 1:
+            raise BadInput(f"{type(self).__name__} has one layer; got num_layers={num_layers!r}")
+        out_channels = hidden_channels if out_channels is None else out_channels
         if not isinstance(order, int):
             (order,) = order
         check_count("hidden_channels", hidden_channels)
@@ -197,7 +200,7 @@ class CrossHops(NodeClassifier):
         if isinstance(edge_index, Tensor):
             assert isinstance(x, Tensor)
             x = self.columns(x, edge_index, edge_weight, labels)
-        scores = self.readout(self.hidden(self._project(self.input_dropout(x))))
+        scores = self.readout(self.hidden(self._project(self.dropout(x))))
         return scores if self.training and self.bags > 1 else self.in_unit(scores.mean(0))
 
     def hidden(self, projections: Tensor) -> Tensor:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.layers.catalogue import AGGREGATIONS, ORDER_AGGREGATIONS, TRANSFORMS
 from crossgcn.models.catalogue import MODEL_OPTIONS, PRESETS, get_preset
 from crossgcn.training.metrics import METRICS
 
 Precision = Literal["fp32", "tf32", "bf16"]
+OrderWeightsName = Literal["fixed", "learned", "gated", "mean", "per-unit", "attention"]
 
 _PAPERS_PROTOCOL: dict[str, Any] = {"num_splits": 20, "train": 20}
 _PROTOCOLS: dict[str, dict[str, Any]] = {
@@ -56,10 +56,10 @@ class RunConfig(BaseModel):
         description="Highest order of the crosses, for all layers (3) or one per layer (2,1). "
         "[default: 2; for tables 2,1, and 3 means 3,1]",
     )
-    order_weights: str | tuple[float, ...] | None = Field(
+    order_weights: OrderWeightsName | tuple[float, ...] | None = Field(
         None,
-        description=f"How the orders are combined: {', '.join(ORDER_AGGREGATIONS)}, or one number "
-        "per order (1,0.5). [default: the model's]",
+        description=f"How the orders are combined: {', '.join(get_args(OrderWeightsName))}, or one "
+        "number per order (1,0.5). [default: the model's]",
     )
     first_order: Literal["paper", "release"] | None = Field(
         None,
@@ -72,38 +72,10 @@ class RunConfig(BaseModel):
         "[default: the model's]",
     )
     bias: bool | None = Field(None, description="Add a bias in each layer. [default: the model's]")
-    laplacian_weight: float | None = Field(
-        None,
-        ge=0,
-        allow_inf_nan=False,
-        description="Weight of the Laplacian loss, which makes neighbours agree (semi-emb). "
-        "[default: the model's]",
-    )
-    aggr: str | None = Field(
-        None,
-        description=f"How neighbours are aggregated: {', '.join(AGGREGATIONS)}. [default: gcn]",
-    )
-    transform: str | tuple[str, ...] | None = Field(
-        None,
-        description=f"Feature transformation: {', '.join(TRANSFORMS)}; for all layers or one "
-        "per layer (mlp,linear). [default: cross]",
-    )
-    scaling: Literal["none", "unit"] | None = Field(
-        None,
-        description="unit gives all orders the same magnitude at the start: for very large or "
-        "small features and, with residual norm, for high orders and deep models. "
-        "[default: none]",
-    )
-    residual: Literal["none", "add", "norm"] | None = Field(
-        None,
-        description="add: residual connections; norm: also normalise the input of each layer, for "
-        "deep models of any order. [default: none]",
-    )
     hops: int | None = Field(
         None,
         ge=1,
-        description="How far neighbourhoods reach (cross-hops), or hops of a random propagation. "
-        "[default: the model's]",
+        description="How far neighbourhoods reach (cross-hops). [default: the model's]",
     )
     label_features: bool | Literal["auto"] | None = Field(
         None,
@@ -125,29 +97,7 @@ class RunConfig(BaseModel):
         description="Models on subsets of the training nodes, whose mean is the model "
         "(cross-hops). [default: the model's]",
     )
-    node_drop: float | None = Field(
-        None, ge=0, lt=1, description="Probability of dropping a node in a random propagation."
-    )
-    draws: int | None = Field(None, ge=1, description="Random propagations per step.")
-    consistency: float | None = Field(
-        None, ge=0, allow_inf_nan=False, description="Weight of the consistency loss."
-    )
-    temperature: float | None = Field(
-        None,
-        gt=0,
-        le=1,
-        description="Temperature that sharpens the target of the consistency loss, 0 to 1.",
-    )
-    warm_up: int | None = Field(
-        None, ge=0, description="Steps until the consistency loss has its full weight."
-    )
     dropout: float = Field(0.5, ge=0, lt=1, description="Dropout probability before each layer.")
-    input_dropout: float | None = Field(
-        None,
-        ge=0,
-        lt=1,
-        description="Dropout probability of the features, if it differs from dropout.",
-    )
     epochs: int = Field(
         500,
         ge=1,

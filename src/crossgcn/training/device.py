@@ -12,8 +12,7 @@ from torch import nn
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.kernels import has_triton
-from crossgcn.layers import CrossFeatureTransform, NodeAggregation
-from crossgcn.layers.feature_transform import FeatureCrossing
+from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import Precision
 
@@ -42,30 +41,21 @@ def estimate_bytes(model: NodeClassifier, graph: PreparedGraph) -> int:
         entries += graph.x.nonzeros
     else:
         inputs = (_VIEWS - 1) * graph.x.size(0) * graph.x.size(1)
-    # A consistency loss keeps the activations of all its draws.
-    return 4 * (
-        _COPIES_OF_WEIGHTS * weights + model.draws * numbers + inputs + 8 * _VIEWS * entries
-    )
+    return 4 * (_COPIES_OF_WEIGHTS * weights + numbers + inputs + 8 * _VIEWS * entries)
 
 
 def _kept_by_layer(layer: nn.Module, graph: PreparedGraph, is_first: bool) -> int:
     """Return the number of activations between a layer's input and output, with gradients."""
-    nodes, edges, kept = graph.x.size(0), graph.adjacency.nonzeros, 0
+    nodes, kept = graph.x.size(0), 0
     reads_features = is_first
     for module in layer.modules():
-        if isinstance(module, NodeAggregation):
-            steps = 1 if module.linear else len(module.propagations)
-            vectors = nodes * (steps + 1) + edges * module.vectors_per_edge
-            kept += module.channels * vectors
-        elif isinstance(module, CrossFeatureTransform | FeatureCrossing):
-            per_row, per_feature = module.kept_numbers
-            kept += nodes * (per_row + 2 * module.out_channels)
+        if isinstance(module, CrossFeatureTransform):
+            copies = 1 if module.aggregator is None else 2
+            kept += nodes * (copies * module.num_projections + 2 * module.out_channels)
             if not reads_features:
-                kept += nodes * module.in_channels * per_feature
-            elif isinstance(graph.x, SparseMatrix):
-                kept += graph.x.nonzeros * (per_feature - 1)
-            else:
-                kept += nodes * graph.x.size(1) * per_feature
+                kept += nodes * module.in_channels
+            elif not isinstance(graph.x, SparseMatrix):
+                kept += nodes * graph.x.size(1)
             reads_features = False
     return 2 * kept
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.prepared import choose_device
-from crossgcn.models.node_classifier import NodeClassifier, calibrate
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig, training_config
 from crossgcn.training.device import can_be_recorded, capture, check_precision, multiplying_in
 from crossgcn.training.loop import Step
@@ -69,7 +69,6 @@ class FullBatchStep(Step):
     ) -> None:
         device = choose_device(device)
         check_precision(config.precision, device)
-        models = _calibrated(models, graph, nodes)
         unused = find_unused_columns(models[0], graph)
         if unused is not None:
             models, graph = unused.narrow_models(models), unused.narrow_graph(graph)
@@ -83,9 +82,7 @@ class FullBatchStep(Step):
         super().__init__(model.to(device), config, seeds, unused)
         self.shapes = state_shapes(models[0])
         self._start = [weight.detach().clone() for weight in model.parameters()]
-        self.objective = Objective(
-            model, graph, y, nodes, config.weight_decay, self.device, self.count
-        )
+        self.objective = Objective(model, graph, y, nodes, config.weight_decay, self.device)
         targets = self.objective.targets
         of_models = [
             class_weights(config.class_weight, y[own], targets.num_classes) for own in nodes
@@ -96,8 +93,8 @@ class FullBatchStep(Step):
             self.objective.targets = targets = replace(targets, loss=loss)
         of_nodes = scale_node_weights(node_weights, nodes[0].numel())
         if of_nodes is not None:
-            of_draws = of_nodes.repeat(model.draws).unsqueeze(0).to(self.device)
-            self.objective.targets = replace(targets, node_weights=of_draws)
+            weights = of_nodes.unsqueeze(0).to(self.device)
+            self.objective.targets = replace(targets, node_weights=weights)
         self._replay: Callable[[], None] | None = None
         self._compiled: CompiledStep | None = None
         is_weighted = known or of_nodes is not None
@@ -166,18 +163,6 @@ class FullBatchStep(Step):
         if self.model.num_models is not None:
             states = [unstack_state(state, i, self.shapes) for i in range(self.model.num_models)]
         return self.widen(states, [int(self.count)] * len(states))
-
-
-def _calibrated(
-    models: Sequence[NodeClassifier], graph: PreparedGraph, nodes: Sequence[Tensor]
-) -> Sequence[NodeClassifier]:
-    """Return calibrated copies of models that need it, each by its own training nodes."""
-    if models[0].is_calibrated:
-        return models
-    copies = [deepcopy(model) for model in models]
-    for model, own in zip(copies, nodes, strict=True):
-        calibrate(model, *graph.view(own, model.propagations))
-    return copies
 
 
 def train_full_batch(

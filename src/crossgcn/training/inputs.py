@@ -1,14 +1,12 @@
-"""The inputs of models: features, columns of neighbourhoods, or embeddings of the graph."""
+"""The inputs of models: features, or columns of neighbourhoods."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -17,20 +15,15 @@ from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import HopColumns, HopPlan, HopSource, Scale, fit_scale
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
-from crossgcn.graph.sampling.source import Features, GraphSource, MemoryGraph, source_of
+from crossgcn.graph.sampling.source import Features, GraphSource, source_of
 from crossgcn.models.catalogue import get_preset
 from crossgcn.models.cross_hops import CrossHops
-from crossgcn.models.deep_walk import DeepWalkSettings, embed_nodes
 from crossgcn.training.config import RunConfig
 from crossgcn.training.distributed import processes
-from crossgcn.training.records import digest
 
 
 class Inputs:
     """One graph, prepared once for each kind of input that models take.
-
-    Embeddings do not depend on labels, so one set for each seed of an experiment serves all its
-    splits. They are learned by :meth:`prepare`, or on first use.
 
     Args:
         folder: Where columns of neighbourhoods of a graph on disk are kept for the next time;
@@ -42,17 +35,14 @@ class Inputs:
     def __init__(
         self,
         data: Data,
-        deep_walk: DeepWalkSettings | None = None,
         folder: Path | None = None,
         device: torch.device | None = None,
     ) -> None:
         self._folder, self._device = folder, device
-        self.deep_walk = deep_walk or DeepWalkSettings()
         self._data: Data | None = data
         self._num_features = num_features_of(data)
         self._whole: PreparedGraph | None = None
-        self._embedded: dict[int, PreparedGraph] = {}
-        self._sources: dict[int | None, GraphSource] = {}
+        self._own: GraphSource | None = None
         self._hops: dict[tuple[int, float | None], HopColumns] = {}
         self._num_classes: int = data.get("num_classes") or 0
         of_graph = getattr(data, "stored", data)
@@ -68,16 +58,12 @@ class Inputs:
             if takes_hops(config):
                 self._columns(config.hops or HopPlan.hops, config.smoothing)
             elif config.batch_size is None:
-                self.of(config)
+                self.graph()
             else:
-                self.source_of(config)
+                self.source()
 
-    def of(self, config: RunConfig) -> PreparedGraph:
-        """Return the graph with the inputs of the configuration's model."""
-        if _takes_embedding(config):
-            if config.seed not in self._embedded:
-                self._embedded[config.seed] = self._embed(config.seed)
-            return self._embedded[config.seed]
+    def graph(self) -> PreparedGraph:
+        """Return the graph, prepared for models that take its features and edges."""
         if self._whole is None:
             graph, stored = self._graph, getattr(self._graph, "stored", None)
             if stored is not None:
@@ -92,7 +78,7 @@ class Inputs:
         The scale of the columns is set in the model. Neighbours show the labels of the training
         nodes only.
         """
-        y, labels = self._source().labels, None
+        y, labels = self.source().labels, None
         if model.plan.num_labels:
             labels = neighbour_labels(y, split.train, self._num_classes)
         columns = self._columns(model.plan.hops, model.plan.smoothing)
@@ -108,7 +94,7 @@ class Inputs:
         columns = self._columns(hops, smoothing)
         if not labels:
             return columns.without_labels.to("cpu")
-        shown = neighbour_labels(self._source().labels, split.train, self._num_classes)
+        shown = neighbour_labels(self.source().labels, split.train, self._num_classes)
         return columns.with_labels(shown)
 
     def is_directed(self, config: RunConfig) -> bool:
@@ -118,7 +104,7 @@ class Inputs:
     def _columns(self, hops: int, smoothing: float | None) -> HopColumns:
         key = hops, smoothing
         if key not in self._hops:
-            source, stored = self._source(), getattr(self._graph, "stored", None)
+            source, stored = self.source(), getattr(self._graph, "stored", None)
             settings: dict[str, Any] = {"directed": self._is_directed}
             if _fits_on(self._device, source, hops):
                 settings["device"] = self._device
@@ -138,46 +124,21 @@ class Inputs:
                 compute()
         return self._hops[key]
 
-    def source_of(self, config: RunConfig) -> GraphSource:
+    def source(self) -> GraphSource:
         """Return the same as a source of batches; nothing is computed for the whole graph."""
-        if not _takes_embedding(config):
-            return self._source()
-        if config.seed not in self._sources:
-            vectors, graph = self.of(config).x, self._graph
-            assert isinstance(vectors, Tensor)
-            self._sources[config.seed] = MemoryGraph(vectors, graph.edge_index, None, graph.y)
-        return self._sources[config.seed]
+        if self._own is None:
+            self._own = source_of(getattr(self._graph, "stored", self._graph))
+        return self._own
 
-    def _source(self) -> GraphSource:
-        if None not in self._sources:
-            self._sources[None] = source_of(getattr(self._graph, "stored", self._graph))
-        return self._sources[None]
-
-    def num_features(self, config: RunConfig) -> int:
-        """Return the number of inputs per node of the configuration's model."""
-        return self.of(config).x.size(1) if _takes_embedding(config) else self._num_features
-
-    def identity(self, config: RunConfig) -> dict[str, Any]:
-        """Return what a record says of embeddings before they are learned."""
-        if not _takes_embedding(config):
-            return {}
-        return {"embedding": self.deep_walk.describe() | {"seed": config.seed}}
-
-    def fingerprint(self, config: RunConfig) -> dict[str, Any]:
-        """Return what a record says of embeddings once they are learned."""
-        if not _takes_embedding(config):
-            return {}
-        return {"embedding_sha256": digest(self.of(config).x)}  # type: ignore[arg-type]
+    @property
+    def num_features(self) -> int:
+        """Number of features per node."""
+        return self._num_features
 
     @property
     def _graph(self) -> Data:
         assert self._data is not None, "the process that started this one should have prepared this"
         return self._data
-
-    def _embed(self, seed: int) -> PreparedGraph:
-        edge_index, num_nodes = self._graph.edge_index, self._graph.x.size(0)
-        vectors = _embedding(edge_index.numpy().tobytes(), num_nodes, seed, self.deep_walk)
-        return PreparedGraph(vectors, edge_index)
 
 
 _COPIES, _SHARE = 3, 0.5
@@ -221,14 +182,3 @@ def num_features_of(data: Data) -> int:
 def takes_hops(config: RunConfig) -> bool:
     """Return whether a model reads columns of neighbourhoods."""
     return get_preset(config.model).inputs == "hops"
-
-
-def _takes_embedding(config: RunConfig) -> bool:
-    return get_preset(config.model).inputs == "embedding"
-
-
-@lru_cache(maxsize=8)
-def _embedding(edges: bytes, num_nodes: int, seed: int, settings: DeepWalkSettings) -> Tensor:
-    """Learn embeddings once for all experiments of this process on the same graph."""
-    edge_index = torch.from_numpy(np.frombuffer(edges, np.int64).reshape(2, -1).copy())
-    return embed_nodes(edge_index, num_nodes, seed, settings)

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from crossgcn.layers import FeatureDropout
-from crossgcn.models.node_classifier import check_rows_alone
 from crossgcn.training.checkpoints import Checkpoint
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import capture
@@ -59,7 +58,6 @@ class Step:
         seeds: Sequence[int],
         unused: UnusedColumns | None = None,
     ) -> None:
-        check_rows_alone(model)
         self.model, self.config, self._unused = model, config, unused
         self.device = next(model.parameters()).device
         self.shapes = state_shapes(model)
@@ -188,6 +186,9 @@ def fit(
         selection.keep_last()
     selection.restore()
     step.release()
+    for module in step.model.modules():
+        if isinstance(module, FeatureDropout):
+            module.follow(None, None)
     tested: list[dict[str, float]] | None = None
     if test is not None and selection.sound.any():
         tested = test()

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from crossgcn.kernels import has_numba
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
+from crossgcn.models.cross_gcn import GCN, MLP, CrossGCN
 from crossgcn.models.node_classifier import NodeClassifier
 
 State = dict[str, Tensor]
@@ -23,7 +24,6 @@ def can_be_stacked(model: nn.Module) -> bool:
     return (
         isinstance(model, NodeClassifier)
         and model.target_scale is None
-        and model.stack is None
         and all(
             type(layer) in (CrossGCNConv, CrossFeatureTransform)
             and all(getattr(module, "stackable", True) for module in layer.modules())
@@ -35,38 +35,28 @@ def can_be_stacked(model: nn.Module) -> bool:
 def can_be_compiled(model: NodeClassifier) -> bool:
     """Whether the CPU's compiled kernels can train a stacked model.
 
-    It must be a single model of cross-feature layers whose orders are summed, without foreign
-    code in its passes, frozen weights, or further terms in its loss.
+    It must be a single model of this package (a subclass may compute something else) whose layers
+    sum crosses, without hooks or frozen weights.
     """
     return (
         has_numba()
         and model.num_models == 1
-        and model.penalty_reason is None
         and model.target_scale is None
-        and type(model).forward is NodeClassifier.forward
-        and type(model).apply_layer is NodeClassifier.apply_layer
-        and model.residual == "none"
-        and model.stack is None
-        and model.input_dropout is model.dropout
+        and type(model) in (NodeClassifier, CrossGCN, GCN, MLP)
         and not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
         and all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
         and all(
             type(layer) in (CrossGCNConv, CrossFeatureTransform)
-            and getattr(layer, "aggr", "add") == "add"
-            and getattr(layer, "aggregation", None) is None
-            and _sums_unscaled_orders(layer)
+            and getattr(layer, "sums_neighbours", True)
+            and _sums_orders(layer)
             for layer in model.layers
         )
     )
 
 
-def _sums_unscaled_orders(layer: nn.Module) -> bool:
+def _sums_orders(layer: nn.Module) -> bool:
     transform = layer if isinstance(layer, CrossFeatureTransform) else layer.transform
-    return (
-        type(transform) is CrossFeatureTransform
-        and transform.aggregator is None
-        and transform.projection_scale is None
-    )
+    return type(transform) is CrossFeatureTransform and transform.aggregator is None
 
 
 def stack_models(models: Sequence[NodeClassifier], *, round_outputs_to: int = 1) -> NodeClassifier:
@@ -104,7 +94,7 @@ def _round_outputs(stacked: NodeClassifier, multiple: int) -> None:
     transform = last if isinstance(last, CrossFeatureTransform) else last.transform
     width = last.out_channels
     missing = -width % multiple
-    if missing == 0 or stacked.residual != "none" or not _has_no_other_weights(last, transform):
+    if missing == 0 or not isinstance(transform, CrossFeatureTransform):
         return
     weight = transform.weight.detach().movedim(-1, 1)
     transform.weight = nn.Parameter(
@@ -115,16 +105,6 @@ def _round_outputs(stacked: NodeClassifier, multiple: int) -> None:
         last.bias = nn.Parameter(wider, last.bias.requires_grad)
     last.out_channels = transform.out_channels = width + missing
     stacked.num_scores = width
-
-
-def _has_no_other_weights(layer: nn.Module, transform: nn.Module) -> bool:
-    """Whether only a transform's own weights, and a bias, are as wide as the output."""
-    aggregation = getattr(layer, "aggregation", None)
-    return (
-        isinstance(transform, CrossFeatureTransform)
-        and transform.aggregator is None
-        and not (aggregation is not None and list(aggregation.parameters()))
-    )
 
 
 def unstack_state(state: State, position: int, shapes: Mapping[str, torch.Size]) -> State:

@@ -16,14 +16,14 @@ A model may add a term over the predictions of all nodes, see
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from crossgcn import kernels
 from crossgcn.errors import BadInput
-from crossgcn.graph import ModelBatchMatrix, PreparedGraph, SparseMatrix, stack_inputs
+from crossgcn.graph import PreparedGraph, SparseMatrix, stack_inputs
 from crossgcn.graph.matrix import ModelInputs
 from crossgcn.graph.prepared import move_inputs
 from crossgcn.layers import CrossFeatureTransform
@@ -213,13 +213,7 @@ class Pass:
 class Objective:
     """The objective of one model or several stacked; a call is one forward pass.
 
-    The pass computes only the rows that the objective depends on: those of the training nodes,
-    or all if the objective has a term over all nodes. A model with several draws makes as many
-    passes, and the scores of all draws are concatenated.
-
-    Args:
-        step: The number of the step, which its owner counts up. Without it, terms with a warm-up
-            have their full weight.
+    The pass computes only the rows that the objective depends on, those of the training nodes.
     """
 
     def __init__(
@@ -230,29 +224,11 @@ class Objective:
         nodes: Sequence[Tensor],
         weight_decay: float,
         device: torch.device | str = "cpu",
-        step: Tensor | None = None,
     ) -> None:
-        device = torch.device(device)
-        self.step = step
         self.model = model
         self.weight_decay = weight_decay
-        self.targets = find_targets(model, graph, y, nodes, device)
+        self.targets = find_targets(model, graph, y, nodes, torch.device(device))
         self.inputs = self.targets.inputs
-        self.matrix: SparseMatrix | None = None
-        if model.penalty_reason is not None:
-            matrix = model.penalty_matrix(graph)
-            if matrix is not None and model.num_models is not None:
-                matrix = ModelBatchMatrix([matrix] * model.num_models)
-            self.matrix = None if matrix is None else matrix.to(device)
-            everyone = torch.arange(graph.x.size(0))
-            self.inputs = find_targets(model, graph, y, [everyone] * len(nodes), device).inputs
-            self.rows = torch.nn.utils.rnn.pad_sequence(list(nodes), batch_first=True).to(device)
-        if model.draws > 1:
-            self.targets = replace(
-                self.targets,
-                labels=self.targets.labels.repeat(1, model.draws),
-                counts=self.targets.counts * model.draws,
-            )
 
     @property
     def input_rows(self) -> int:
@@ -262,32 +238,10 @@ class Objective:
 
     def __call__(self) -> Pass:
         """Run the model over its inputs."""
-        scores, penalties = self._scores()
+        scores = self.model(*self.inputs)
         decay = order_weight_penalty(self.model, self.weight_decay)
-        if decay is not None:
-            penalties.append(decay)
         losses, accuracies, slope = self.targets.score(scores)
-        return Pass(scores, slope, losses, accuracies, tuple(penalties))
-
-    def _scores(self) -> tuple[Tensor, list[Tensor]]:
-        """Return the scores of the training nodes in every draw, and the model's penalty."""
-        model = self.model
-        if model.penalty_reason is None:
-            return model(*self.inputs), []
-        draws = []
-        for draw in range(model.draws):
-            model.choose_draw(draw)
-            draws.append(model(*self.inputs))
-        of_classes = [scores[..., : self.targets.num_classes] for scores in draws]
-        penalty = model.penalty(of_classes, self.matrix, self.step)
-        scores = torch.cat([self._at_nodes(scores) for scores in draws], dim=1)
-        return scores, [] if penalty is None else [penalty]
-
-    def _at_nodes(self, scores: Tensor) -> Tensor:
-        """Return the rows of the training nodes, ``[models, nodes, width]``."""
-        if scores.dim() == 2:
-            scores = scores.unsqueeze(0)
-        return scores.gather(1, self.rows.unsqueeze(-1).expand(-1, -1, scores.size(-1)))
+        return Pass(scores, slope, losses, accuracies, () if decay is None else (decay,))
 
 
 def make_optimizer(model: torch.nn.Module, learning_rate: float, weight_decay: float) -> Adam:

@@ -147,7 +147,7 @@ class Trainer(RunTrainer):
             "threads": self.threads,
             "device": self.device.type,
             **({} if self.read_test else {"read_test": False}),
-        } | self.inputs.identity(run.config)
+        }
 
     def prepare(self, runs: Iterable[Run]) -> None:  # noqa: D102
         self.inputs.prepare(run.config for run in runs)
@@ -169,7 +169,7 @@ class Trainer(RunTrainer):
             if config.batch_size is None:
                 model = self._build(config)
                 if can_be_stacked(model):
-                    limit = model_batch_limit(model, self.inputs.of(config), self.device)
+                    limit = model_batch_limit(model, self.inputs.graph(), self.device)
             batches += [positions[i : i + limit] for i in range(0, len(positions), limit)]
         return batches
 
@@ -181,7 +181,7 @@ class Trainer(RunTrainer):
         started = time.perf_counter()
         records, models = [], []
         for run in runs:
-            record = self.identity(run) | self.inputs.fingerprint(config)
+            record = self.identity(run)
             with seeded(record["seed"]):
                 models.append(self._build(config, self.splits[run.split]))
             record["parameters"] = sum(weight.numel() for weight in models[-1].parameters())
@@ -201,7 +201,7 @@ class Trainer(RunTrainer):
         ]
 
     def _build(self, config: RunConfig, split: Split | None = None) -> NodeClassifier:
-        in_channels, settings = self.inputs.num_features(config), self._settings(config)
+        in_channels, settings = self.inputs.num_features, self._settings(config)
         model = build_model(config.model, in_channels, self.num_classes, **settings)
         if split is not None and self.num_classes == 1:
             fit_target_scale(model, self.y[split.train])
@@ -218,7 +218,7 @@ class Trainer(RunTrainer):
         seeds = [config.run_seed(run.split, run.repeat) for run in runs]
         more |= {"device": self.device}
         if config.batch_size is None:
-            graph = self.inputs.of(config)
+            graph = self.inputs.graph()
             check_memory(models[0], graph, self.device)
             with enough_memory(describe_sizes(models[0], graph), self.device):
                 return train_model_batch(models, graph, self.y, splits, config, seeds, **more)
@@ -229,7 +229,7 @@ class Trainer(RunTrainer):
         source = (
             self.inputs.hop_source(model, split)
             if isinstance(model, CrossHops)
-            else self.inputs.source_of(config)
+            else self.inputs.source()
         )
         return [train_in_batches(model, source, split, config, seed=seed, **more)]
 
@@ -275,7 +275,7 @@ class Trainer(RunTrainer):
                     run.folder,
                     result.state,
                     preset=run.config.model,
-                    in_channels=self.inputs.num_features(run.config),
+                    in_channels=self.inputs.num_features,
                     settings=self._settings(run.config) | settings,
                     preprocess=self.preprocess,
                     training=self.training,

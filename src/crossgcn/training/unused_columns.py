@@ -38,7 +38,7 @@ def find_unused_columns(
     else:
         first, width = graph.features(torch.arange(1)), graph.num_features
         pieces = map(graph.features, torch.split(torch.arange(graph.num_nodes), _ROWS))
-    if not isinstance(first, SparseMatrix) or not model.is_calibrated or not can_be_stacked(model):
+    if not isinstance(first, SparseMatrix) or not can_be_stacked(model):
         return None
     readers = [
         (f"{name}.weight", module)

@@ -12,16 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossgcn.kernels.cpu import attention as attention_loops
 from crossgcn.kernels.cpu import loops as cpu_loops
 from crossgcn.kernels.cpu.loops import ROWS_PER_CHUNK, call
 from crossgcn.kernels.draws import Draws, threshold
-from crossgcn.kernels.pattern import Pattern
 from crossgcn.kernels.plain import row_sums, score
 
 __all__ = [
-    "attend",
-    "attend_backward",
     "cross",
     "cross_backward",
     "drop",
@@ -107,55 +103,6 @@ def cross_backward(
         return grad_projections, None
     totals = sums.sum(axis=(1, 3), dtype=np.float64)
     return grad_projections, torch.from_numpy(totals).to(order_weights.dtype)
-
-
-def attend(
-    pattern: Pattern, values: Tensor, x: Tensor, own: Tensor, attention: Tensor, slope: float
-) -> tuple[Tensor, Tensor]:
-    """See :func:`crossgcn.kernels.plain.attend`; also return the weight of each edge and head."""
-    x = x.contiguous()
-    shares = x.new_empty(pattern.columns.numel(), attention.size(0))
-    out = x.new_empty(pattern.num_rows, x.size(1))
-    edges, rows = (_array(pattern.row_offsets), _array(pattern.columns)), _array(x)
-    attention_loops.score_edges(
-        *edges,
-        rows,
-        _array(own.contiguous()),
-        _array(attention).reshape(-1),
-        np.float32(slope),
-        _array(shares),
-    )
-    shares.exp_()
-    attention_loops.average(*edges, _array(values.to(x.dtype)), rows, _array(shares), _array(out))
-    return out, shares
-
-
-def attend_backward(
-    gradient: Tensor,
-    pattern: Pattern,
-    x: Tensor,
-    own: Tensor,
-    attention: Tensor,
-    slope: float,
-    shares: Tensor,
-    out: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of ``x``, ``own`` and ``attention``."""
-    x, own = x.contiguous(), own.contiguous()
-    grad_x, grad_own = torch.zeros_like(x), torch.zeros_like(own)
-    grad_attention = torch.zeros(attention.shape, dtype=torch.float64)
-    attention_loops.attend_backward(
-        _array(gradient.contiguous()),
-        _array(pattern.row_offsets),
-        _array(pattern.columns),
-        _array(x),
-        _array(own),
-        _array(attention).reshape(-1),
-        np.float32(slope),
-        *map(_array, (shares, out, grad_x, grad_own)),
-        _array(grad_attention).reshape(-1),
-    )
-    return grad_x, grad_own, grad_attention.to(attention.dtype)
 
 
 def _array(tensor: Tensor) -> Any:

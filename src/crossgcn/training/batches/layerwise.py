@@ -11,15 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch import distributed as dist
-from torch.nn.functional import normalize
 
 from crossgcn.errors import BadInput
 from crossgcn.graph import EdgeKind, SparseMatrix
 from crossgcn.graph.matrix import make_rows
 from crossgcn.graph.sampling.batches import ExactRows
 from crossgcn.graph.sampling.source import Features, GraphSource, adjacency_rows
-from crossgcn.layers.graph_convolution import GraphConvolution
-from crossgcn.models.node_classifier import NodeClassifier, check_rows_alone
+from crossgcn.layers import CrossGCNConv
+from crossgcn.models.node_classifier import NodeClassifier
 
 Gather = Callable[[Tensor], Any]
 _ROWS_AT_ONCE = 1 << 16
@@ -189,12 +188,10 @@ def _run(model: NodeClassifier, work: ChunkedRows, nodes: Tensor | None) -> Tens
         last = position == len(model.layers) - 1
         width: int = layer.out_channels  # type: ignore[assignment]
         enter = partial(_enter, model, position, work, hidden)
-        if isinstance(layer, GraphConvolution):
-            compute = _convolve(layer, work, enter, needed[position])
+        if isinstance(layer, CrossGCNConv):
+            compute = _convolve(layer, work, enter)
         else:
             compute = partial(_transform, layer, enter)
-        if model.residual != "none" and hidden is not None and hidden.size(-1) == width:
-            compute = partial(_add_input, compute, work, hidden)
         hidden = work.fill(width, compute, needed[position + 1], in_memory=last)
     assert hidden is not None
     return hidden
@@ -207,7 +204,7 @@ def _enter(
     if hidden is None:
         return work.features(nodes)
     active: Tensor = model.enter_layer(position, work.read(hidden, nodes))
-    return normalize(active, dim=-1) if model.residual == "norm" else active
+    return active
 
 
 def _transform(layer: nn.Module, enter: Enter, rows: Tensor) -> Tensor:
@@ -215,34 +212,12 @@ def _transform(layer: nn.Module, enter: Enter, rows: Tensor) -> Tensor:
     return transformed
 
 
-def _add_input(compute: Rows, work: ChunkedRows, hidden: Tensor, rows: Tensor) -> Tensor:
-    return compute(rows) + work.read(hidden, rows)
-
-
-def _convolve(
-    layer: GraphConvolution, work: ChunkedRows, enter: Enter, needed: Tensor | None
-) -> Rows:
-    """Compute the messages of all nodes; return the function that computes rows from them."""
-
-    def send(nodes: Tensor) -> Tensor:
-        return layer.send(enter(nodes))
-
-    width = layer.sent_channels
-    several = len(layer.propagations) > 1
-    if width is not None or several:
-        sent = work.fill(width or layer.transform.in_channels, send, needed)
-        send = partial(work.read, sent)
-    if several:
-        hops = [StreamedHop(work, kind) for kind in layer.propagations]
-        joined = layer.join(sent.to(work.device), hops)  # type: ignore[arg-type]
-        return lambda rows: layer.finish(joined[rows.to(work.device)])
+def _convolve(layer: CrossGCNConv, work: ChunkedRows, enter: Enter) -> Rows:
     (kind,) = layer.propagations
-    if layer.sums_neighbours and width is not None:
-        return lambda rows: layer.finish(work.multiply(rows, kind, sent))
 
     def compute(rows: Tensor) -> Tensor:
         columns, block = work.block(rows, kind)
-        return layer.finish(layer.join(send(columns), (block,)))
+        return layer(enter(columns), block)
 
     return compute
 
@@ -265,13 +240,10 @@ def _check_model(model: NodeClassifier) -> None:
             f"{type(model).__name__} is not a plain sequence of layers, so it cannot be computed "
             "layer by layer: call it on the whole graph"
         )
-    if model.stack is not None and model.stack.lin is not None:
-        raise BadInput("jk reads all layers, so the model cannot be computed layer by layer")
-    check_rows_alone(model)
     if model.num_models is not None:
         raise BadInput("several models stacked into one cannot be computed layer by layer")
     for layer in model.layers:
-        if not isinstance(layer, GraphConvolution) and getattr(layer, "propagations", None) != ():
+        if not isinstance(layer, CrossGCNConv) and getattr(layer, "propagations", None) != ():
             raise BadInput(
                 f"{type(layer).__name__} is not a layer of this package, so its aggregation is not "
                 "known: call the model on the whole graph"

@@ -14,7 +14,7 @@ from crossgcn.graph.prepared import move_inputs
 from crossgcn.graph.sampling.batches import AggregatedRows, Batch, NodeBatches
 from crossgcn.graph.sampling.source import GraphSource
 from crossgcn.kernels import has_numba
-from crossgcn.layers.graph_convolution import GraphConvolution
+from crossgcn.layers import CrossGCNConv
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import can_be_recorded, capture, multiplying_in
@@ -261,16 +261,16 @@ def batches_of(
     if len(model.propagations) == 1:
         fanouts, layer = None, model.layers[0]
         if (
-            isinstance(layer, GraphConvolution)
+            isinstance(layer, CrossGCNConv)
             and layer.aggregate_first
             and layer.sums_neighbours
-            and model.input_dropout.p == 0.0
+            and model.dropout.p == 0.0
             and not isinstance(source.features(torch.zeros(1, dtype=torch.long)), SparseMatrix)
         ):
             (kind,) = model.propagations
             return AggregatedRows(source, nodes, kind, folder=folder, **settings)
     rescaled = [
-        not getattr(getattr(layer, "aggregation", None), "weighs_messages", False)
+        getattr(layer, "sums_neighbours", True)
         for layer in model.layers
         for _ in getattr(layer, "propagations", ("gcn",))
     ]

@@ -21,7 +21,7 @@ from crossgcn.errors import BadInput
 from crossgcn.graph.prepared import choose_device
 from crossgcn.graph.sampling.source import GraphSource, StoredSource
 from crossgcn.models.catalogue import build_model
-from crossgcn.models.node_classifier import NodeClassifier, calibrate
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.batches.step import BAG_SHARE, MiniBatchStep, batches_of
 from crossgcn.training.checkpoints import Checkpoint
 from crossgcn.training.config import RunConfig, training_config
@@ -105,7 +105,6 @@ def train_in_batches(
     on disk, matrices with a row per node are kept in temporary files beside the checkpoint.
     ``node_weights`` are those of the training nodes in the loss.
     """
-    refuse_batches(model)
     check_scoring(config, model.num_outputs, source.labels[split.validation])
     device = choose_device(device)
     check_precision(config.precision, device)
@@ -136,11 +135,6 @@ def train_in_batches(
             seed=seed,
         )
         batches = make_batches(rank=group.rank, world_size=group.world_size)
-        if not trained.is_calibrated:
-            # By the same nodes for any number of processes.
-            whole = batches if group.world_size == 1 else make_batches()
-            first = next(iter(whole.epoch(0)))
-            calibrate(trained, first.x, first.blocks)
         own = source.labels[split.train]
         weights = class_weights(config.class_weight, own, model.num_outputs)
         of_nodes = scale_node_weights(node_weights, split.train.numel())
@@ -229,14 +223,4 @@ def check_batches(config: RunConfig) -> None:
     if config.batch_size is None:
         return
     model = build_model(config.model, 1, 2, **config.model_settings())
-    refuse_batches(model)
     hop_fanouts(config.fanout, model.propagations)
-
-
-def refuse_batches(model: NodeClassifier) -> None:
-    """Refuse models whose objective is over all nodes at once."""
-    if model.penalty_reason is not None:
-        raise BadInput(
-            f"{type(model).__name__} {model.penalty_reason} in each step, so it cannot be trained "
-            "in batches: leave out --batch-size, or choose another --model"
-        )

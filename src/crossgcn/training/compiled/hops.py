@@ -19,7 +19,7 @@ from crossgcn.kernels import has_numba
 from crossgcn.kernels.cpu import hop_loops
 from crossgcn.kernels.cpu import loops as cpu_loops
 from crossgcn.kernels.cpu.loops import call
-from crossgcn.layers.orders import WeightsPerUnit
+from crossgcn.layers.order_weights import PerUnit
 from crossgcn.models.cross_hops import BagReadout, CrossHops
 from crossgcn.training.adam import Adam
 from crossgcn.training.compiled.blocked_features import fate
@@ -45,7 +45,7 @@ class HopPasses:
         transform, readout = model.transform, model.readout
         self.bags, self.order = model.bags, model.order
         self.units, self.classes = transform.out_channels, readout.out_channels
-        self._dropout, self._draws = model.input_dropout, model.input_dropout.draws()
+        self._dropout, self._draws = model.dropout, model.dropout.draws()
         self._fate = fate(self._dropout.p)
         if self._draws is not None:
             self._key = (self._draws.seeds.numpy(), self._draws.step.numpy())
@@ -53,7 +53,7 @@ class HopPasses:
             each: torch.empty_like(each).detach() for each in model.parameters()
         }
         gates = torch.empty(0)
-        if isinstance(transform.aggregator, WeightsPerUnit):
+        if isinstance(transform.aggregator, PerUnit):
             gates = transform.aggregator.gates
         # Views of the weights and their gradients, as the loops take them.
         self._projection = transform.weight.detach().flatten(0, 1)
@@ -72,9 +72,8 @@ class HopPasses:
             return None
         aggregator = model.transform.aggregator
         usual = (
-            (aggregator is None if model.order == 1 else type(aggregator) is WeightsPerUnit)
+            (aggregator is None if model.order == 1 else type(aggregator) is PerUnit)
             and type(model.readout) is BagReadout
-            and model.transform.projection_scale is None
             and model.transform.first_order != "release"
             and not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
             and all(

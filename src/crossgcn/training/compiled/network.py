@@ -209,7 +209,7 @@ class _Layer:
     ) -> None:
         transform = _transform_of(layer)
         self.transform, self.order = transform, transform.order
-        self.crosses = not (self.order == 1 and isinstance(transform.order_aggregation, str))
+        self.crosses = not transform.is_linear
         self.crosses_last = block is None or layer.aggregate_first
         self.release = transform.first_order == "release"
         # A stacked model of one: [in, order * out], on the memory of the weight.

@@ -6,7 +6,7 @@ import torch
 from crossgcn import BadInput
 from crossgcn.data.features import csr_tensor
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.feature_transform import FeatureDropout, feature_dropout
+from crossgcn.layers.dropout import FeatureDropout, feature_dropout
 
 
 def sparse_ones(rows: int = 400, columns: int = 500, per_row: int = 10) -> SparseMatrix:
