@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from crossgcn import BadInput
 
@@ -116,6 +117,38 @@ class _Sentences:
     def __iter__(self) -> Iterator[list[str]]:
         for walk in self.walks:
             yield self.words[walk].tolist()
+
+
+class SemiEmb(nn.Module):
+    """A perceptron with one hidden layer and no biases, which sees no graph.
+
+    Its loss does, see :func:`laplacian_penalty`.
+
+    Shapes:
+        - **x**: ``[nodes, in_channels]``, sparse CSR, of which the stored entries are dropped.
+        - **output**: class scores, ``[nodes, out_channels]``.
+    """
+
+    def __init__(
+        self, in_channels: int, hidden_channels: int, out_channels: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.empty(in_channels, hidden_channels))
+        self.second = nn.Parameter(torch.empty(hidden_channels, out_channels))
+        self.dropout = nn.Dropout(dropout)
+        for weight in (self.first, self.second):
+            nn.init.xavier_uniform_(weight)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Return class scores; edges are ignored."""
+        hidden = functional.embedding_bag(  # x @ first, with gradients
+            x.col_indices(),
+            self.first,
+            x.crow_indices()[:-1],
+            mode="sum",
+            per_sample_weights=self.dropout(x.values()),
+        )
+        return self.dropout(hidden.relu()) @ self.second
 
 
 def laplacian_penalty(scores: Tensor, edge_index: Tensor) -> Tensor:

@@ -16,9 +16,9 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GATv2Conv, GCNConv, LSTMAggregation
 from torch_geometric.utils import add_remaining_self_loops, sort_edge_index
 
-from crossgcn import MLP, CrossGCNConv, RunConfig, Split, crossify
+from crossgcn import CrossGCNConv, RunConfig, Split, crossify
 from paper import rivals
-from paper.baselines import laplacian_penalty
+from paper.baselines import SemiEmb, laplacian_penalty
 
 RIVALS: Final[dict[str, Callable[[int, int], nn.Module]]] = {
     "dcn": rivals.CrossNetwork,
@@ -29,6 +29,8 @@ RIVALS: Final[dict[str, Callable[[int, int], nn.Module]]] = {
 AGGREGATIONS: Final = ("mean", "max", "lstm", "attention")
 OWN_MODELS: Final = ("semi-emb", *RIVALS, *AGGREGATIONS)
 """Models that are trained here; all others are presets of crossgcn."""
+
+_MOST_READ: Final = 20
 
 Penalty = Callable[[Tensor], Tensor]
 
@@ -59,10 +61,10 @@ def build_own_model(
         config: Its depth, width and dropout are used.
         options: ``laplacian_weight`` of SemiEmb; ``order`` of aggregations.
     """
-    sizes = (data.x.size(1), config.hidden_channels, config.num_layers, data.num_classes)
     if name == "semi-emb":
         weight = options["laplacian_weight"]
-        model = MLP(*sizes, dropout=config.dropout, bias=False)
+        sizes = (data.x.size(1), config.hidden_channels, data.num_classes)
+        model = SemiEmb(*sizes, config.dropout)
         return model, lambda scores: weight * laplacian_penalty(scores, data.edge_index)
     inside = [config.hidden_channels] * (config.num_layers - 1)
     widths = [data.x.size(1), *inside, data.num_classes]
@@ -100,12 +102,18 @@ def _aggregating(name: str, options: Mapping[str, Any], in_channels: int, out: i
 def inputs_of(name: str, data: Data) -> tuple[Tensor, Tensor]:
     """Return the features and edges that a model takes.
 
-    Aggregations other than a sum take edges with self-loops, sorted by target for the LSTM.
+    Aggregations other than a sum take edges with self-loops. The LSTM reads them by target, at
+    most 20 of a node: its time grows with the largest degree.
     """
     x, edge_index = data.x, data.edge_index
     if name in AGGREGATIONS:
         edge_index, _ = add_remaining_self_loops(edge_index, num_nodes=x.size(0))
         edge_index = sort_edge_index(edge_index, num_nodes=x.size(0), sort_by_row=False)
+        source, target = edge_index
+        position = torch.arange(target.numel(), device=x.device)
+        position = position - torch.searchsorted(target, target)
+        if name == "lstm":
+            edge_index = edge_index[:, (position < _MOST_READ) | (source == target)]
     return (x if name == "semi-emb" or x.layout == torch.strided else x.to_dense()), edge_index
 
 
