@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import crossgcn
-from crossgcn.reproduction.plan import read_item_result
+from paper.cells import Place, read_result
+from paper.items import ITEMS
 
 PROJECT = Path(__file__).parents[1]
 API = sorted((PROJECT / "docs" / "api").glob("*.md"))
@@ -91,34 +92,22 @@ def test_every_public_name_is_documented_with_an_example() -> None:
 
 def test_every_deviation_has_its_note_in_the_code() -> None:
     listed = set(re.findall(r"\*\*(D\d+)\*\*", (PROJECT / "docs" / "paper.md").read_text()))
-    code = "".join(path.read_text() for path in (PROJECT / "src").rglob("*.py"))
-    code += "".join(path.read_text() for path in (PROJECT / "src").rglob("*.toml"))
+    files = [path for folder in ("src", "paper") for path in (PROJECT / folder).rglob("*.py")]
+    code = "".join(path.read_text() for path in files)
     assert listed == set(re.findall(r"NOTE\[(D\d+)\]", code))
-
-
-def test_the_paper_map_names_files_and_tests_that_exist() -> None:
-    page = (PROJECT / "docs" / "paper.md").read_text()
-    text = page.partition("## From the paper to the code to the test")[2]
-    assert text
-    tests = "".join(path.read_text() for path in (PROJECT / "tests").rglob("test_*.py"))
-    for name in set(re.findall(r"\btest_\w+(?!\w*\.py)\b", text)):
-        assert f"def {name}(" in tests or list((PROJECT / "tests").rglob(f"{name}.py")), name
-    for path in set(re.findall(r"`([\w/-]+\.(?:py|toml))", text)):
-        found = (PROJECT / "src" / "crossgcn" / path, PROJECT / "tests" / path, PROJECT / path)
-        assert any(candidate.exists() for candidate in found), path
 
 
 def test_the_numbers_in_the_text_about_the_paper_are_those_of_the_records() -> None:
     text = " ".join((PROJECT / "docs" / "paper.md").read_text().split())
-    result = read_item_result(PROJECT / "results" / "paper" / "citeseer-cross.json")
+    path = PROJECT / "results" / "paper" / "citeseer-cross.json"
+    measured = read_result(path, ITEMS["citeseer-cross"]).measured
     for row, words in (
         ("gated (ours)", "reaches {} %"),
         ("GCN", "GCN {} %"),
         ("GIN", "units, {} %"),
     ):
-        cell = result.find("20 per class", row, "one layer")
-        assert cell is not None
-        assert words.format(f"{100 * fmean(cell.test_accuracy):.1f}") in text
+        accuracy = measured[Place(row, "20 per class", "one layer")].test_accuracy
+        assert words.format(f"{100 * fmean(accuracy):.1f}") in text
 
 
 def test_the_code_of_every_page_is_run_by_a_test_above() -> None:

@@ -34,7 +34,6 @@ QUICK = {
     "train": (*ONE_RUN, "--workers", "1"),
     "compare": ("--num-splits", "2", "--epochs", "1", "--workers", "1"),
     "report": ("--nodes", "20"),
-    "reproduce": ("--quick", *ONE_RUN, "--datasets", "citeseer", "--workers", "1"),
 }
 STAND_INS = {"cora": "citeseer", "pubmed": "citeseer", "cuda": "cpu"}
 """What every machine has, in place of what it may lack."""
@@ -72,8 +71,6 @@ def shortened(words: list[str]) -> list[str]:
     quick = QUICK.get(words[0], ())
     if words[0] == "compare" and "--models" not in words:
         quick = (*quick, "--models", "majority-or-mean,linear")
-    if words[0] == "reproduce":
-        words = [words[0], "datasets", "--resume"]
     if words[:2] == ["example", "shop"]:
         quick = ("--nodes", "300")
     if words[:2] == ["example", "graph"]:

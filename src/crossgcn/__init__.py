@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from crossgcn.training.config import RunConfig
     from crossgcn.training.full_batch import train_full_batch
     from crossgcn.workflows.compare import compare
-    from crossgcn.workflows.reproduce import reproduce
     from crossgcn.workflows.table_model import TableModel, from_tables
 
 __version__ = "0.1.0"
@@ -65,7 +64,6 @@ _HOMES = {
     "training.config": ("RunConfig",),
     "training.full_batch": ("train_full_batch",),
     "workflows.compare": ("compare",),
-    "workflows.reproduce": ("reproduce",),
     "workflows.table_model": ("TableModel", "from_tables"),
 }
 
@@ -106,7 +104,6 @@ __all__ = [  # noqa: RUF022
     "make_splits",
     "paired_difference",
     "read_graph",
-    "reproduce",
     "save_graph",
     "save_model",
     "summarise",

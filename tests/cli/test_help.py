@@ -21,7 +21,7 @@ from crossgcn.cli import main
 COMMANDS = [[], ["data", "list"], ["data", "get"], ["data", "import"], ["data", "show"]]
 COMMANDS += [["data"], ["example", "shop"], ["example", "graph"]]
 COMMANDS.append(["train", "--help-all"])
-for name in "train compare example check explain predict report reproduce".split():
+for name in "train compare example check explain predict report".split():
     COMMANDS.append([name])
 for command in COMMANDS:
     sys.argv = ["crossgcn", *command, "--help"]

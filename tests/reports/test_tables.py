@@ -21,7 +21,6 @@ SHARED = {
     "train": 20,
     "epochs": 500,
 }
-PAPER = {"method": "GCN", "source": "Table 5", "mean": 79.1, "sd": 1.8}
 
 
 def rendered(table: RenderableType, width: int = 160) -> list[str]:
@@ -37,7 +36,6 @@ def model_row(name: str, mean: float = 0.7, **entries: Any) -> dict[str, Any]:
         "num_layers": 2,
         "mean": mean,
         "sd": 0.0123,
-        "paper": None,
         "paired_difference": None,
         "paired_se": None,
         "paired_interval": None,
@@ -64,11 +62,11 @@ def compared(name: str, difference: float, reach: float, **entries: Any) -> dict
     )
 
 
-def test_a_training_is_shown_in_percent_beside_the_paper() -> None:
+def test_a_training_is_shown_in_percent() -> None:
     alphas = [[[1.0, 0.2], [1.0, -0.1], [1.0]], [[1.0, 0.4], [1.0, 0.3], [1.0]]]
-    row = model_row("gcn", 0.7945, paper=PAPER, trained_order_weights=alphas)
+    row = model_row("gcn", 0.7945, trained_order_weights=alphas)
     text = "\n".join(rendered(training_table(SHARED | row)))
-    for cell in ("79.5 ± 1.2", "79.1 ± 1.8", "72.0"):
+    for cell in ("79.5 ± 1.2", "72.0"):
         assert cell in text
     assert order_weight_lines(row) == [
         "layer 1: order weights |α| = 1.00, 0.30",
@@ -77,13 +75,7 @@ def test_a_training_is_shown_in_percent_beside_the_paper() -> None:
     assert "cora: test accuracy in %, 20 random splits, 20 per class, 500 epochs" in text
 
 
-def test_a_users_own_table_is_in_no_paper() -> None:
-    row = model_row("gcn", 0.7945, paper=None, trained_order_weights=[])
-    text = "\n".join(rendered(training_table(SHARED | row | {"target": "buys"})))
-    assert "paper" not in text and "79.5 ± 1.2" in text
-
-
-def test_no_paper_number_and_no_spread_are_left_out() -> None:
+def test_a_spread_that_is_missing_is_left_out() -> None:
     row = model_row("mlp", 0.5, sd=None)
     assert order_weight_lines(row) == []
     (line,) = [line for line in rendered(training_table(SHARED | row)) if "mlp" in line]
@@ -97,14 +89,6 @@ def test_a_comparison_shows_signed_points_and_their_error() -> None:
     assert "+1.23 ± 0.40" in lines["gin"]
     assert "-10.00 ± 1.00" in lines["mlp"]
     assert lines["gcn"].split() == ["gcn", "2", "70.0", "±", "1.2", "—", "12"]
-
-
-def test_a_comparison_has_a_column_of_the_paper_if_it_has_one_of_the_models() -> None:
-    rows = [model_row("gcn", paper=PAPER), compared("gin", 0.0123, 0.008)]
-    lines = rendered(comparison_table(SHARED | {"baseline": "gcn", "models": rows}))
-    cells = {line.split()[0]: line.split() for line in lines if line.strip()}
-    assert "paper" in cells["model"]
-    assert cells["gcn"][5:8] == ["79.1", "±", "1.8"] and cells["gin"][5] == "—"
 
 
 @pytest.mark.parametrize(

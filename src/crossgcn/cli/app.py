@@ -26,8 +26,6 @@ COMMANDS = {
     "crossgcn.cli.predict": "Write what is predicted for nodes: classes with probabilities, or "
     "numbers.",
     "crossgcn.cli.report": "Write one HTML file about a run: scores, mistakes, terms, nodes.",
-    "crossgcn.cli.reproduce": "Reproduce the paper's tables and figures, with a verdict for every "
-    "number.",
     "crossgcn.cli.example": "Write example tables of a shop (the default), or a large graph.",
     "crossgcn.cli.hops": "Compute the columns of nodes and their neighbours in DuckDB or Spark, "
     "for crossgcn train.",
@@ -50,6 +48,7 @@ _OF_GRAND = (
 LEFT = {
     "bench": "use python -m benchmarks NAME in a checkout",
     "links": _IN_EXAMPLES.format("link_prediction.py"),
+    "reproduce": "use python -m paper in a checkout",
     "tune": "compare tries settings; " + _IN_EXAMPLES.format("search_settings.py"),
     "--log": _IN_EXAMPLES.format("log_metrics.py") + "; epochs.csv of each run has its metrics",
     "--aggr": "CrossGCN(..., aggr=...) takes every aggregation of PyG, in Python",
@@ -130,10 +129,6 @@ def _epilog(name: str) -> str:
 
         descriptions = {key: each.description for key, each in CANDIDATES.items()}
         parts.append(_listed("models for tables", descriptions))
-    if name == "reproduce":
-        from crossgcn.reproduction import ITEM_NAMES
-
-        parts.append(_listed("items", ITEM_NAMES))
     return "\n\n".join(parts)
 
 

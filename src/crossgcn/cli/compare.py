@@ -122,9 +122,8 @@ def _compare_presets(
 
     from crossgcn.reports.summaries import summarise_comparison
     from crossgcn.reports.terminal.tables import comparison_table, comparison_verdicts
-    from crossgcn.reproduction.items import paper_result
 
-    summary = summarise_comparison(all_runs, baseline, paper_result)
+    summary = summarise_comparison(all_runs, baseline)
     summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
     verdicts = map(Text, comparison_verdicts(summary))
     return Answer(summary, [comparison_table(summary), "", *verdicts], folder)

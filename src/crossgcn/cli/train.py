@@ -75,9 +75,8 @@ def train(
 
     from crossgcn.reports.summaries import summarise_training
     from crossgcn.reports.terminal.tables import order_weight_lines, training_table
-    from crossgcn.reproduction.items import paper_result
 
-    summary = summarise_training(runs, paper_result)
+    summary = summarise_training(runs)
     summary |= {
         "finished": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "wall_seconds": time.perf_counter() - started,

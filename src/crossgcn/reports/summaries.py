@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from math import fsum
 from typing import Any
 
@@ -11,14 +10,6 @@ from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.experiments.statistics import PairedDifference, paired_difference, summarise
 from crossgcn.models.catalogue import get_preset
 from crossgcn.reports.format import Summary
-from crossgcn.training.config import RunConfig
-
-FindPaper = Callable[[RunConfig], Any]
-"""Returns the paper's number for a configuration, a dataclass, or ``None``."""
-
-
-def no_paper(config: RunConfig) -> None:
-    """Return that the paper has no number."""
 
 
 def mean_and_sd(values: Sequence[float]) -> Summary:
@@ -66,14 +57,12 @@ def where_run(environment: Mapping[str, Any]) -> Summary:
     }
 
 
-def summarise_training(runs: RepeatedRuns, find_paper: FindPaper = no_paper) -> Summary:
+def summarise_training(runs: RepeatedRuns) -> Summary:
     """Summarise one model over its splits."""
-    return _protocol(runs) | _model(runs, find_paper)
+    return _protocol(runs) | _model(runs)
 
 
-def summarise_comparison(
-    all_runs: Sequence[RepeatedRuns], baseline: str, find_paper: FindPaper = no_paper
-) -> Summary:
+def summarise_comparison(all_runs: Sequence[RepeatedRuns], baseline: str) -> Summary:
     """Summarise several models, each paired split by split with the baseline of its depth."""
     baselines = {runs.config.num_layers: runs for runs in all_runs if runs.config.model == baseline}
 
@@ -84,7 +73,7 @@ def summarise_comparison(
             return None
         return paired_difference(ours, theirs, test_to_train=runs.test_to_train)
 
-    models = [_model(runs, find_paper) | paired(difference(runs)) for runs in all_runs]
+    models = [_model(runs) | paired(difference(runs)) for runs in all_runs]
     seconds = fsum(runs.seconds for runs in all_runs)
     return _protocol(all_runs[0]) | {"baseline": baseline, "models": models, "seconds": seconds}
 
@@ -104,8 +93,8 @@ def _protocol(runs: RepeatedRuns) -> Summary:
     }
 
 
-def _model(runs: RepeatedRuns, find_paper: FindPaper) -> Summary:
-    config, paper = runs.config, find_paper(runs.config)
+def _model(runs: RepeatedRuns) -> Summary:
+    config = runs.config
     shown = {*config.model_settings(), "epochs", "learning_rate", "weight_decay"}
     return {
         "model": config.model,
@@ -117,5 +106,4 @@ def _model(runs: RepeatedRuns, find_paper: FindPaper) -> Summary:
         "best_epoch": [record["best_epoch"] for record in runs.records],
         "trained_order_weights": [record["order_weights"] for record in runs.records],
         "seconds": runs.seconds,
-        "paper": None if paper is None else asdict(paper),
     }

@@ -16,7 +16,6 @@ from crossgcn.experiments.experiment import Experiment
 from crossgcn.models.catalogue import settings_of_models
 from crossgcn.reports.summaries import summarise_comparison
 from crossgcn.reports.terminal.compare import summarise_candidates
-from crossgcn.reproduction.items import paper_result
 from crossgcn.training.config import RunConfig
 from crossgcn.training.metrics import positive_class
 from crossgcn.training.records import describe_environment, write_summary
@@ -138,7 +137,7 @@ def compare(
     runs = Experiment(configs).run(
         out=folder, workers=workers, threads=threads, device=device, on_epochs=on_epochs
     )
-    summary = summarise_comparison(runs, baseline, paper_result)
+    summary = summarise_comparison(runs, baseline)
     summary["wall_seconds"] = time.perf_counter() - started
     return keep_summary(summary, folder)
 

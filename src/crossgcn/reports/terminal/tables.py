@@ -24,10 +24,9 @@ from crossgcn.reports.format import (
     relation,
     score_text,
     validation_text,
-    with_spread,
 )
 
-MODEL_COLUMNS = ("model", "layers", "mean ± sd", "paper")
+MODEL_COLUMNS = ("model", "layers", "mean ± sd")
 """The columns of :func:`model_cells`."""
 
 _QUANTILES = (0.0, 0.5, 0.9, 0.99, 1.0)
@@ -58,10 +57,9 @@ def number_columns(name: str, *numbers: str) -> Table:
 
 def training_table(summary: Summary) -> Group:
     """Return the result of ``train``; for a user's own tables with every metric."""
-    shown = _shown_columns([summary])
-    table = number_columns(*MODEL_COLUMNS[:shown], "validation", "seconds")
-    cells = model_cells(summary)[:shown]
-    table.add_row(*cells, validation_text(summary), f"{summary['seconds']:.0f}")
+    table = number_columns(*MODEL_COLUMNS, "validation", "seconds")
+    last = validation_text(summary), f"{summary['seconds']:.0f}"
+    table.add_row(*model_cells(summary), *last)
     if "target" not in summary:
         return _titled(summary, table)
     return Group(_titled(summary, table), "", metrics_table(summary))
@@ -101,18 +99,11 @@ def order_weight_lines(summary: Summary) -> list[str]:
 
 def comparison_table(summary: Summary) -> Group:
     """Return the result of ``compare``: several models, each paired with the baseline."""
-    shown = _shown_columns(summary["models"])
     paired = f"paired to {summary['baseline']}"
-    table = number_columns(*MODEL_COLUMNS[:shown], paired, "seconds")
+    table = number_columns(*MODEL_COLUMNS, paired, "seconds")
     for model in summary["models"]:
-        cells = model_cells(model)[:shown]
-        table.add_row(*cells, paired_text(model), f"{model['seconds']:.0f}")
+        table.add_row(*model_cells(model), paired_text(model), f"{model['seconds']:.0f}")
     return _titled(summary, table)
-
-
-def _shown_columns(models: list[Summary]) -> int:
-    """Return the number of columns without the paper's, if it has none of these models."""
-    return len(MODEL_COLUMNS) - all(model["paper"] is None for model in models)
 
 
 def comparison_verdicts(summary: Summary) -> list[str]:
@@ -154,15 +145,9 @@ def real_datasets_table(rows: list[Summary]) -> Table:
     return table
 
 
-def model_cells(model: Summary) -> tuple[str, str, str, str]:
-    """Return model, layers, our accuracy and the paper's, the first columns of result tables."""
-    paper = model["paper"]
-    return (
-        model["model"],
-        str(model["num_layers"]),
-        score_text(model),
-        "—" if paper is None else with_spread(paper["mean"], paper["sd"]),
-    )
+def model_cells(model: Summary) -> tuple[str, str, str]:
+    """Return model, layers and score, the first columns of result tables."""
+    return model["model"], str(model["num_layers"]), score_text(model)
 
 
 def _titled(summary: Summary, table: Table) -> Group:
@@ -192,11 +177,6 @@ def _protocol(summary: Summary, models: list[Summary]) -> Iterator[str]:
 def _notes(models: list[Summary]) -> str:
     """Return notes on the columns."""
     notes = []
-    cited = [model for model in models if model["paper"] is not None]
-    if cited:
-        notes.append(f"paper: its {cited[0]['paper']['source']}")
-    if any(model["model"] == "cross-gcn" for model in cited):
-        notes.append("for cross-gcn, which is ours, the paper's Cross-GCN")
     trained: dict[str, dict[str, None]] = {}
     for model in models:
         how = ", ".join(f"{word} {model[name]:g}" for name, word in _TRAINING.items())
