@@ -8,7 +8,7 @@ neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,28 +17,25 @@ import numpy as np
 import scipy.sparse as sp
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.errors import BadInput
-from crossgcn.explanation.columns import (
-    CELLS,
-    MOST_COLUMNS,
-    ColumnGroup,
-    ColumnTerm,
-    ColumnTerms,
-    make_term,
-    number_limits,
-)
-from crossgcn.explanation.polynomial import Polynomial
+from crossgcn.explanation.hops import Numbers, number_limits
+from crossgcn.explanation.polynomial import Polynomial, as_array, margins
 from crossgcn.explanation.purify import Key, Terms, cells_per_node
 from crossgcn.explanation.reading import Floats, Ints, Reading, binary_columns
+from crossgcn.explanation.terms import (
+    CELLS,
+    MOST_COLUMNS,
+    Column,
+    Explanation,
+    NotByColumn,
+    Term,
+    make_term,
+    name_outputs,
+)
 
 POSITION = "position in the graph"
 """The term of what a node with average neighbours would get at the same place."""
 HIDDEN = "crosses of hidden units"
 """The term of the crosses of later layers, which have no names."""
-
-
-class NotByColumn(BadInput):
-    """A model has no terms by column; its crosses can be listed as trained."""
 
 
 @dataclass(frozen=True)
@@ -132,12 +129,140 @@ class Flow:
         return np.asarray((total + last.bias) @ self.margin.T)
 
 
-def layered_groups(
-    reading: Reading,
-    space: FeatureSpace,
-    relation: str = "neighbours",
-    numbers: Mapping[str, tuple[float, float]] | None = None,
-) -> tuple[ColumnGroup, ...]:
+class LayeredExplainer:
+    """Explains a model of one or two layers that sum over neighbours, or of none.
+
+    The arguments are those of :class:`~crossgcn.explanation.hops.HopExplainer`.
+    """
+
+    meaning = "A neighbour's contribution is what it adds beyond an average node in its place."
+
+    def __init__(
+        self,
+        reading: Reading,
+        space: FeatureSpace,
+        classes: Sequence[str],
+        *,
+        target_scale: Any = None,
+        relation: str = "neighbours",
+        numbers: Numbers | None = None,
+        contrast: tuple[int, int] | None = None,
+        cut: float = 0.0,
+    ) -> None:
+        self.reading, self.classes, self.contrast, self.cut = reading, classes, contrast, cut
+        self._shift, self._deviation = 0.0, 1.0
+        if target_scale is not None:
+            self._shift, self._deviation = as_array(target_scale).tolist()
+        self.columns = layered_columns(reading, space, relation, numbers)
+        self.polynomial = Polynomial.of_layer(reading.layers[0])
+        self._flows: dict[tuple[int, int] | None, Flow] = {}
+
+    def _flow(self, contrast: tuple[int, int] | None) -> Flow:
+        if contrast not in self._flows:
+            margin = self._deviation * margins(len(self.classes), contrast)
+            self._flows[contrast] = Flow(self.reading, margin)
+        return self._flows[contrast]
+
+    @cached_property
+    def _beyond_average(self) -> Floats:
+        """The units of the first layer of all nodes, without their mean."""
+        units = self._units(self.reading.inputs.toarray())
+        return np.asarray(units - units.mean(axis=0))
+
+    def explain(self, node: int | None = None) -> Explanation:
+        """Return the terms of all nodes."""
+        reading, flow, columns = self.reading, self._flow(self.contrast), self.columns
+        num_own = next(place for place, each in enumerate(columns) if each.name == POSITION)
+        refusal = self._refusal(num_own)
+        if refusal:
+            raise NotByColumn(refusal)
+        inputs: Floats = reading.inputs.toarray()
+        terms = Terms(self.polynomial, inputs, [each.places for each in columns[:num_own]])
+        two_sides = len(columns) > num_own + 1
+        outputs, unit = name_outputs(self.classes, self.contrast)
+        average = np.full(len(outputs), self._shift)
+        found: list[Term] = []
+
+        def add(key: Key, contributions: Floats) -> None:
+            nonlocal average
+            mean = contributions.mean(axis=0)
+            average = average + mean
+            found.append(make_term(key, columns, contributions - mean, 1))
+
+        for key, units in terms.purify():
+            whole = flow.all_nodes(units)
+            if two_sides:
+                itself = flow.itself(units)
+                add(key, itself)
+                add(tuple(num_own + 1 + place for place in key), whole - itself)
+            else:
+                add(key, whole)
+        rest = None
+        if terms.rest is not None:
+            add((), flow.all_nodes(terms.rest))
+            rest = found.pop()
+        constant = np.tile(terms.constant, (len(inputs), 1))
+        add((num_own,), flow.all_nodes(constant) + flow.biases())
+        if len(reading.layers) == 2 and reading.layers[1].order > 1:
+            add((), reading.crosses[1] @ flow.margin.T)
+            found.append(replace(found.pop(), columns=(HIDDEN,)))
+        near = flow.sums[0] - sp.diags_array(flow.sums[0].diagonal())
+        return Explanation(
+            outputs,
+            unit,
+            np.arange(len(inputs)),
+            reading.logits @ flow.margin.T + self._shift,
+            average,
+            tuple(term for term in found if term.importance.max() > 1e-12),
+            rest,
+            columns,
+            inputs,
+            sp.csr_array(near) if two_sides else None,
+            self,
+            terms.num_unlisted,
+        )
+
+    def own_row(self, node: int) -> Floats:
+        """Return the features of a node, ``[1, features]``."""
+        return np.asarray(self.reading.inputs[[node]].toarray())
+
+    def scores_after(self, node: int, projected: Floats) -> Floats:
+        """Return the scores of a node for other projections of its features."""
+        change = self.polynomial.evaluate(projected) - self._units(self.own_row(node))
+        return self._flow(None).after_change(node, change) + self._shift
+
+    def work(self, node: int) -> int:
+        """Return how much one evaluation of a node's scores costs: its number of neighbours."""
+        last = self._flow(None).sums[-1]
+        return int(last.indptr[node + 1] - last.indptr[node])
+
+    def neighbours(self, node: int) -> tuple[Ints, Floats]:
+        """Return the neighbours of a node, and what each contributes beyond an average node."""
+        nodes, sums = self._flow(self.contrast).sources(node, self._beyond_average)
+        others = nodes != node
+        return nodes[others], sums[others]
+
+    def _units(self, rows: Floats) -> Floats:
+        everything = np.arange(rows.shape[1])
+        return self.polynomial.evaluate(self.polynomial.project(rows, everything))
+
+    def _refusal(self, num_columns: int) -> str:
+        """Return why a model has no terms by column; empty if it has."""
+        reading = self.reading
+        if num_columns > MOST_COLUMNS:
+            return (
+                f"it has {num_columns:,} columns, and terms are for at most {MOST_COLUMNS} columns"
+            )
+        if len(reading.layers) > 2:
+            return f"it has {len(reading.layers)} layers, and terms are for one or two"
+        if reading.num_nodes * cells_per_node(self.polynomial, num_columns) > 8 * CELLS:
+            return f"{reading.num_nodes:,} nodes with {num_columns} columns are too many for terms"
+        return ""
+
+
+def layered_columns(
+    reading: Reading, space: FeatureSpace, relation: str, numbers: Numbers | None
+) -> tuple[Column, ...]:
     """Return the columns of the nodes and, if neighbours are summed, those of their neighbours."""
     members: dict[str, list[int]] = {}
     for position, name in enumerate(space.fields):
@@ -145,11 +270,11 @@ def layered_groups(
     flags = binary_columns(reading.inputs)
     whole = reading.of_neighbourhoods
     own = []
-    for name, columns in members.items():
-        number = [c for c in columns if space.names[c] == name and not flags[c]][:1]
-        ordered = number + [c for c in columns if c not in number]
+    for name, places in members.items():
+        number = [c for c in places if space.names[c] == name and not flags[c]][:1]
+        ordered = number + [c for c in places if c not in number]
         own.append(
-            ColumnGroup(
+            Column(
                 f"with {relation}: {name}" if whole else name,
                 np.array(ordered),
                 tuple(space.names[c] for c in ordered),
@@ -159,87 +284,8 @@ def layered_groups(
                 number_limits(name, None if whole else numbers),
             )
         )
-    place = ColumnGroup(POSITION, np.zeros(0, np.int64), (), False, False)
+    place = Column(POSITION, np.zeros(0, np.int64), (), False, False)
     if whole or reading.adjacencies == (None,) * len(reading.adjacencies):
         return (*own, place)
-    near = [replace(group, name=f"{relation}: {group.name}", own=False) for group in own]
+    near = [replace(column, name=f"{relation}: {column.name}", own=False) for column in own]
     return (*own, place, *near)
-
-
-def layered_terms(
-    flow: Flow,
-    groups: tuple[ColumnGroup, ...],
-    outputs: tuple[str, ...],
-    unit: str,
-    *,
-    shift: float = 0.0,
-) -> ColumnTerms:
-    """Split the scores of a model into terms of columns.
-
-    Args:
-        groups: From :func:`layered_groups`.
-        outputs: What each score is for.
-        shift: Added to all scores.
-    """
-    reading = flow.reading
-    num_own = next(place for place, group in enumerate(groups) if group.name == POSITION)
-    polynomial = Polynomial.of_layer(reading.layers[0])
-    refusal = _refusal(reading, polynomial, num_own)
-    if refusal:
-        raise NotByColumn(refusal)
-    inputs: Floats = reading.inputs.toarray()
-    terms = Terms(polynomial, inputs, [group.columns for group in groups[:num_own]])
-    two_sides = len(groups) > num_own + 1
-    average = np.full(len(outputs), shift)
-    found: list[ColumnTerm] = []
-
-    def add(key: Key, contributions: Floats) -> None:
-        nonlocal average
-        mean = contributions.mean(axis=0)
-        average = average + mean
-        found.append(make_term(key, groups, contributions - mean, 1))
-
-    for key, units in terms.purify():
-        whole = flow.all_nodes(units)
-        if two_sides:
-            itself = flow.itself(units)
-            add(key, itself)
-            add(tuple(num_own + 1 + group for group in key), whole - itself)
-        else:
-            add(key, whole)
-    rest = None
-    if terms.rest is not None:
-        add((), flow.all_nodes(terms.rest))
-        rest = found.pop()
-    add((num_own,), flow.all_nodes(np.tile(terms.constant, (len(inputs), 1))) + flow.biases())
-    if len(reading.layers) == 2 and reading.layers[1].order > 1:
-        add((), reading.crosses[1] @ flow.margin.T)
-        hidden = found.pop()
-        found.append(
-            ColumnTerm((), (HIDDEN,), hidden.contributions, hidden.importance, hidden.error)
-        )
-    near = flow.sums[0] - sp.diags_array(flow.sums[0].diagonal())
-    return ColumnTerms(
-        outputs,
-        unit,
-        np.arange(len(inputs)),
-        reading.logits @ flow.margin.T + shift,
-        average,
-        tuple(term for term in found if term.importance.max() > 1e-12),
-        rest,
-        groups,
-        inputs,
-        sp.csr_array(near) if two_sides else None,
-        terms.num_unlisted,
-    )
-
-
-def _refusal(reading: Reading, polynomial: Polynomial, num_columns: int) -> str:
-    """Return why a model has no terms by column; empty if it has."""
-    if num_columns > MOST_COLUMNS:
-        return f"it has {num_columns:,} columns, and pairs of more than {MOST_COLUMNS} are too many"
-    if len(reading.layers) > 2:
-        return f"it has {len(reading.layers)} layers: terms by column are for one or two"
-    if reading.num_nodes * cells_per_node(polynomial, num_columns) > 8 * CELLS:
-        return f"{reading.num_nodes:,} nodes with {num_columns} columns are too many"
-    return ""

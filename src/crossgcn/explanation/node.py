@@ -1,321 +1,299 @@
-"""Explain single nodes exactly: a class score as a sum of products of features."""
+"""One node: its score as a sum, which neighbours made it, and what would change the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-from torch import nn
 
-from crossgcn.data.features import FeatureSpace
-from crossgcn.errors import BadInput
-from crossgcn.explanation.arguments import Names, check_features, check_integer, name_cross
-from crossgcn.explanation.expansion import MAX_ROWS, Expansion, TermCodes
-from crossgcn.explanation.reading import Bools, Floats, Graph, Ints, Reading, read_model
+from crossgcn.explanation.inside import value_text
+from crossgcn.explanation.reading import Floats, Ints
+from crossgcn.explanation.terms import (
+    WHOSE,
+    Column,
+    Explainer,
+    Explanation,
+    Term,
+    score_name,
+)
 
 if TYPE_CHECKING:
-    from torch_geometric.explain import Explanation
+    import pandas as pd
 
-
-NEIGHBOURS = "neighbours: "
-"""Before the names of crosses in neighbours, summed over them."""
+_MOST_VALUES = 30
+_MOST_PAIRS = 100_000
+_OTHER_CATEGORY = 0.5
+"""The distance of a change of category; that of a number is the share of nodes between."""
 
 
 @dataclass(frozen=True)
-class Step:
-    """How a score depends on one layer.
+class Change:
+    """Another value in one or two own columns, which changes the predicted class.
 
     Attributes:
-        targets: The nodes at which the layer is evaluated.
-        slopes: Weight of each of its inputs (of the first layer: its units) in the score, summed
-            over neighbours, before the gates, ``[targets, inputs]``.
-        nodes: The nodes whose values the layer reads.
+        before: What the node has.
+        after: What it would need.
+        outcome: The class that would be predicted.
+        distance: The sum over columns of the share of nodes between both numbers, or 0.5 for
+            another category.
     """
 
-    targets: Ints
-    slopes: Floats
-    nodes: Ints
+    columns: tuple[str, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    outcome: str
+    distance: float
 
 
 class NodeExplanation:
-    """A class score as a sum: bias, features, named crosses, and crosses without names.
-
-    ``bias + frame.contribution.sum() + left_out`` equals ``logits[target]``, given which hidden
-    units are active.
+    """One score of one node: ``score = average + values.sum()``.
 
     Attributes:
-        node: The explained node.
-        target: The explained class.
-        bias: What the biases of all layers add to the score.
-        left_out: What crosses of hidden units add; 0 if only the first layer has crosses.
-        nodes: Where the first layer multiplies features.
-        hops: Distance of each from the explained node.
-        coefficients: Weight of each unit's products in the score, ``[nodes, units]``.
-        steps: One per layer, the last layer first.
-        expansion: The first layer, multiplied out when a table is requested.
+        whole: The explanation of all nodes.
+        node: The number of the node.
+        name: What it is called.
+        predicted: The predicted class; ``None`` for a number.
+        output: What the score is for, in ``unit``.
+        terms: The terms of ``values``, the largest value first.
+        values: What each term adds.
     """
 
-    def __init__(self, reading: Reading, space: FeatureSpace, node: int, target: int) -> None:
-        self.reading, self.space, self.node, self.target = reading, space, node, target
-        self.bias = self.left_out = 0.0
-        self.steps: list[Step] = []
-        nodes, slopes = np.array([node]), np.zeros((1, reading.logits.shape[1]))
-        slopes[0, target] = 1.0
-        distance = {node: 0}
-        for position in reversed(range(len(reading.layers))):
-            layer, adjacency = reading.layers[position], reading.adjacencies[position]
-            self.bias += float((slopes @ layer.bias).sum())
-            if position:
-                self.left_out += float((slopes * reading.crosses[position][nodes]).sum())
-                slopes = slopes @ layer.first_order
-            targets, at_targets = nodes, slopes
-            if adjacency is not None and (position or not layer.aggregate_first):
-                rows = adjacency[nodes]
-                reached, rows.indices = np.unique(rows.indices, return_inverse=True)
-                rows.resize((len(nodes), len(reached)))
-                nodes, slopes = reached.astype(np.int64), np.asarray(rows.T @ slopes)
-                distance = dict.fromkeys(nodes.tolist(), len(reading.layers) - position) | distance
-            self.steps.append(Step(targets, at_targets, nodes))
-            if position:
-                slopes = slopes * (reading.outputs[position - 1][nodes] > 0)
-        self.nodes, self.coefficients = nodes, slopes
-        self.hops = np.array([distance[each] for each in nodes.tolist()], np.int64)
-        self.expansion = Expansion(reading, nodes, slopes)
+    def __init__(self, whole: Explanation, node: int, output: int | None = None) -> None:
+        self.whole, self.node = whole, node
+        self.name = str(node) if whole.names is None else whole.names[node]
+        self.row = whole.place_of[node]
+        label = whole.changes.predict(node)
+        classes = whole.explainer.classes
+        self.predicted = classes[label] if len(classes) > 1 else None
+        if output is None:
+            output = label if len(whole.outputs) > 1 else 0
+        self.place = output
+        self.output, self.unit = whole.outputs[output], whole.unit
+        self.score = float(whole.scores[self.row, output])
+        self.average = float(whole.average[output])
+        every = whole.all_terms
+        values = np.array([term.contributions[self.row, output] for term in every])
+        order = np.argsort(-np.abs(values), kind="stable")
+        self.terms = [every[place] for place in order]
+        self.values: Floats = values[order]
 
-    @property
-    def logits(self) -> Floats:
-        """The scores of all classes."""
-        return np.asarray(self.reading.logits[self.node])
+    def sum_of(self, whose: str) -> float:
+        """Return what the terms of ``own``, ``neighbourhood`` or ``both`` add in all."""
+        parts = zip(self.terms, self.values.tolist(), strict=True)
+        return sum(value for term, value in parts if term.whose == whose)
 
-    @property
-    def completeness(self) -> float:
-        """The share of the score that has names, ``|named| / (|named| + |left out|)``.
+    @cached_property
+    def held(self) -> dict[str, str]:
+        """What the node has, by column: ``{"gender": "female", "neighbours: age": "34.2"}``.
 
-        Summing the sizes of single terms instead would be too optimistic: thousands of terms
-        cancel each other.
+        Of the neighbourhood: means of numbers, and the share of the second of two classes.
         """
-        named = abs(float(self.logits[self.target]) - self.left_out)
-        return 1.0 if self.left_out == 0 else named / (named + abs(self.left_out))
+        whole = self.whole
+        return {
+            column.name: value_text(column, whole.inputs[self.row, column.places])
+            for column in whole.columns
+            if len(column.places)
+            if column.own or (column.is_number and column.scale != (0.0, 1.0))
+            if column.own or whole.neighbours is None
+        }
 
     @cached_property
-    def frame(self) -> pd.DataFrame:
-        """Every term, the largest contribution first.
-
-        Columns: ``source``, the node whose features are multiplied (with ``aggregate_first``,
-        whose neighbourhood's features); ``hops`` from the explained node; ``order``, ``features``
-        and ``cross``, its name; ``value`` of the product; its ``weight``; ``contribution``, weight
-        times value. ``by_cross`` and ``by_node`` need much less memory for large neighbourhoods.
-        """
-        return self._tabulate(self.expansion)
-
-    def frame_of(self, sources: Sequence[int]) -> pd.DataFrame:
-        """Return the rows of ``frame`` for some source nodes, without computing the others."""
-        chosen = np.isin(self.nodes, np.asarray(sources, np.int64))
-        coefficients = self.coefficients * chosen[:, np.newaxis]
-        return self._tabulate(Expansion(self.reading, self.nodes, coefficients))
-
-    def _tabulate(self, expansion: Expansion) -> pd.DataFrame:
-        terms = expansion.list_terms()
-        distinct, inverse = np.unique(terms.code, return_inverse=True)
-        named = self._named(expansion.codes, distinct)
-        frame = pd.DataFrame(
-            {
-                "source": self.nodes[terms.row],
-                "hops": self.hops[terms.row],
-                "order": named["order"].to_numpy()[inverse],
-                "term": inverse,
-                "value": terms.value,
-                "contribution": terms.contribution,
-            }
-        )
-        keys = ["source", "hops", "order", "term"]
-        frame = frame.groupby(keys, sort=True, as_index=False).agg(
-            value=("value", "first"), contribution=("contribution", "sum")
-        )
-        frame["weight"] = frame["contribution"] / frame["value"]
-        position = frame.pop("term").to_numpy()
-        for column in ("features", "cross"):
-            frame[column] = named[column].to_numpy()[position]
-        columns = ["source", "hops", "order", "features", "cross", "value", "weight"]
-        return _largest_first(frame[[*columns, "contribution"]])
+    def neighbours(self) -> list[tuple[int, float]]:
+        """The number of each neighbour and its contribution, the largest first."""
+        near, effects = self.whole.explainer.neighbours(self.node)
+        largest = np.argsort(-np.abs(effects[:, self.place]), kind="stable")
+        return [(int(near[each]), float(effects[each, self.place])) for each in largest]
 
     @cached_property
-    def _sums(self) -> list[tuple[str, Expansion, Ints, Floats]]:
-        """The sum of each product over the node itself, and over its neighbours."""
-        if self.reading.of_neighbourhoods:
-            return [("neighbourhood", self.expansion, *self.expansion.sum_by_code())]
-        sums = []
-        for whose, chosen in (("own", self.nodes == self.node), *self._neighbourhood()):
-            coefficients = self.coefficients * chosen[:, np.newaxis]
-            expansion = Expansion(self.reading, self.nodes, coefficients)
-            sums.append((whose, expansion, *expansion.sum_by_code()))
-        return sums
+    def changes(self) -> list[Change]:
+        """The nearest changes of its own columns that give another answer."""
+        return self.whole.changes.nearest(self.node)
 
-    def _neighbourhood(self) -> list[tuple[str, Bools]]:
-        others = self.nodes != self.node
-        return [("neighbourhood", others)] if others.any() else []
+    def shown(self, term: Term) -> list[str]:
+        """Return what the node has in the columns of a term, where that is known."""
+        return [self.held[name] for name in term.columns if name in self.held]
 
-    @cached_property
-    def by_cross(self) -> pd.DataFrame:
-        """Each feature and cross of the node itself, and each summed over its neighbours."""
-        count = sum(codes.size for _, _, codes, _ in self._sums)
-        if count > MAX_ROWS:
-            raise BadInput(
-                f"the score is a sum of {count:,} different terms, too many for one table (at "
-                f"most {MAX_ROWS:,}); ask for the largest with NodeExplainer.top_crosses"
-            )
-        parts = []
-        for whose, expansion, codes, sums in self._sums:
-            frame = self._named(expansion.codes, codes)
-            if whose != "own" and not self.reading.of_neighbourhoods:
-                frame["cross"] = NEIGHBOURS + frame["cross"]
-            parts.append(frame.assign(whose=whose, contribution=sums))
-        return _largest_first(pd.concat(parts, ignore_index=True))
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``explain --node --json`` prints; ``average`` and values give ``score``."""
+        names = self.whole.names
+        return {
+            "class": self.output,
+            "score": self.score,
+            "average": self.average,
+            "terms": [
+                {
+                    "columns": list(term.columns),
+                    "whose": term.whose,
+                    "value": value,
+                    "shown": self.shown(term),
+                    "importance": float(term.importance[self.place]),
+                    "error": None if term.error is None else float(term.error[self.place]),
+                    **self.whole.inside(term, self.place, 2),
+                }
+                for term, value in zip(self.terms, self.values.tolist(), strict=True)
+            ],
+            **{whose: self.sum_of(whose) for whose in WHOSE},
+            "predicted": self.predicted,
+            "neighbours": [
+                {"node": str(near) if names is None else names[near], "contribution": amount}
+                for near, amount in self.neighbours
+            ],
+            "meaning": self.whole.explainer.meaning,
+            "changes": [change.__dict__ for change in self.changes],
+        }
 
-    @cached_property
-    def by_feature(self) -> pd.DataFrame:
-        """Each feature once; a cross counts in equal parts for the features it multiplies."""
-        rows = [
-            (feature, contribution / len(set(features)))
-            for features, contribution in zip(
-                self.by_cross["features"], self.by_cross["contribution"], strict=True
-            )
-            for feature in set(features)
-        ]
-        frame = pd.DataFrame(rows, columns=["feature", "contribution"])
-        frame = frame.groupby("feature", as_index=False).agg(contribution=("contribution", "sum"))
-        names = [self.space.names[each] for each in frame["feature"]]
-        frame.insert(1, "name", pd.Series(names, dtype=object))
-        return _largest_first(frame)
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row per term, the largest value first."""
+        import pandas as pd
 
-    @cached_property
-    def by_node(self) -> pd.DataFrame:
-        """Each source node once, with all its terms summed."""
-        columns = {"source": self.nodes, "hops": self.hops}
-        return _largest_first(pd.DataFrame(columns | {"contribution": self.expansion.sum_by_row()}))
-
-    def waterfall(self, num: int, min_order: int = 1) -> list[tuple[Any, ...]]:
-        """Return the largest terms and the rest; see :meth:`NodeExplainer.top_crosses`.
-
-        Each row holds kind, order, features, name and contribution.
-        """
-        found: list[tuple[float, str, tuple[int, ...]]] = []
-        for whose, expansion, codes, sums in self._sums:
-            listed = np.flatnonzero(codes >= expansion.codes.base ** (min_order - 1))
-            if listed.size > num:
-                sizes = np.abs(sums[listed])
-                listed = listed[sizes >= np.partition(sizes, -num)[-num]] if num else listed[:0]
-            features = expansion.codes.decode(codes[listed])
-            found += [
-                (amount, whose, each)
-                for each, amount in zip(features, sums[listed].tolist(), strict=True)
-            ]
-        found = sorted(found, key=lambda term: -abs(term[0]))[:num]
-        parts: list[tuple[Any, ...]] = []
-        if any(layer.bias.any() for layer in self.reading.layers):
-            parts.append(("bias", 0, (), "bias", self.bias))
-        for amount, whose, each in found:
-            name = name_cross(self.space, each)
-            if whose != "own" and not self.reading.of_neighbourhoods:
-                name = NEIGHBOURS + name
-            parts.append(("term", len(each), each, name, amount))
-        others = sum(codes.size for _, _, codes, _ in self._sums) - len(found)
-        if others:
-            named = sum(amount for amount, _, _ in found)
-            rest = float(self.logits[self.target]) - self.bias - self.left_out - named
-            parts.append(("rest", 0, (), f"{others:,} other terms", rest))
-        if any(layer.order > 1 for layer in self.reading.layers[1:]):
-            parts.append(("left out", 0, (), "crosses of hidden units", self.left_out))
-        return parts
-
-    def to_pyg(self) -> Explanation:
-        """Return PyG's ``Explanation``; see :func:`crossgcn.explanation.pyg.explanation_of`."""
-        from crossgcn.explanation.pyg import explanation_of
-
-        return explanation_of(self)
-
-    def _named(self, numbering: TermCodes, codes: Ints) -> pd.DataFrame:
-        """Return order, features and name of each product."""
-        features = numbering.decode(codes)
         return pd.DataFrame(
             {
-                "order": np.array([len(each) for each in features], np.int64),
-                "features": pd.Series(features, dtype=object),
-                "cross": pd.Series([name_cross(self.space, f) for f in features], dtype=object),
+                "term": [term.name for term in self.terms],
+                "columns": [term.columns for term in self.terms],
+                "whose": [term.whose for term in self.terms],
+                "value": self.values,
+                "shown": [", ".join(self.shown(term)) for term in self.terms],
             }
         )
 
+    def __repr__(self) -> str:
+        head = f"node {self.name}, {score_name(self.output, self.unit)}"
+        lines = [head, f"  {self.average:+.4g}  average"]
+        for term, value in list(zip(self.terms, self.values.tolist(), strict=True))[:12]:
+            shown = ", ".join(self.shown(term))
+            lines.append(f"  {value:+.4g}  {term.name[:60]}" + (f" ({shown})" if shown else ""))
+        if len(self.terms) > 12:
+            rest = float(self.values[12:].sum())
+            lines.append(f"  {rest:+.4g}  {len(self.terms) - 12:,} other terms")
+        return "\n".join([*lines, f"  {self.score:+.4g}  score"])
 
-def _largest_first(frame: pd.DataFrame) -> pd.DataFrame:
-    order = np.argsort(-frame["contribution"].abs().to_numpy(), kind="stable")
-    return frame.iloc[order].reset_index(drop=True)
 
+@dataclass(frozen=True)
+class _Values:
+    """Values that nodes have in one column.
 
-def explain_node(
-    model: nn.Module, graph: Graph, node: int, *, target: int | None = None, space: Names = None
-) -> NodeExplanation:
-    """Explain the score of one class, by default the predicted one, at one node.
-
-    The model is explained as in evaluation mode, without dropout. ``space`` names the features.
+    Attributes:
+        ranks: Place of each value among those of all nodes; ``None`` for categories.
+        ordered: The number of all nodes, ascending.
+        projected: From :meth:`Polynomial.project`.
     """
-    return NodeExplainer(model, graph, space).explain(node, target)
+
+    column: Column
+    features: Floats
+    projected: Floats
+    ranks: Ints | None = None
+    ordered: Floats | None = None
+
+    def distances(self, own: Floats) -> Floats:
+        """Return how far each value is from that of a node."""
+        if self.ranks is None or self.ordered is None:
+            return np.full(len(self.features), _OTHER_CATEGORY)
+        place = np.searchsorted(self.ordered, own[0])
+        return np.asarray(np.abs(self.ranks - place) / len(self.ordered))
 
 
-class NodeExplainer:
-    """Explains any number of nodes of one graph; the model is read once."""
+class Changes:
+    """Finds the changes of own columns after which a model predicts another class.
 
-    def __init__(self, model: nn.Module, graph: Graph, space: Names = None) -> None:
-        self.reading: Reading = read_model(model, graph)
-        self.space = check_features(space, self.reading.num_features)
+    The values are those of other nodes, and the model is evaluated with them. The neighbourhood
+    stays as it is. A number as target has no other answer.
+    """
 
-    def explain(self, node: int, target: int | None = None) -> NodeExplanation:
-        """Explain one class score of one node; see :func:`explain_node`."""
-        num_nodes, num_classes = self.reading.logits.shape
-        node = check_integer("node", node)
-        if not 0 <= node < num_nodes:
-            raise BadInput(f"node {node} does not exist; the graph has nodes 0 to {num_nodes - 1}")
-        if target is None:
-            target = int(self.reading.logits[node].argmax())
-        target = check_integer("target", target)
-        if not 0 <= target < num_classes:
-            raise BadInput(f"class {target} does not exist; there are 0 to {num_classes - 1}")
-        return NodeExplanation(self.reading, self.space, node, target)
+    def __init__(self, explainer: Explainer, whole: Explanation) -> None:
+        self._explainer, self._inputs = explainer, whole.inputs
+        self._columns = [column for column in whole.columns if column.own and len(column.places)]
+        self._values: dict[int, list[_Values]] = {}
 
-    def top_crosses(
-        self,
-        nodes: Sequence[int],
-        num: int = 8,
-        *,
-        targets: Sequence[int] | None = None,
-        min_order: int = 1,
-    ) -> pd.DataFrame:
-        """Return the largest terms of a score, and the rest of it, for many nodes.
+    def predict(self, node: int) -> int:
+        """Return the predicted class."""
+        return int(self._labels(node, self._project(node))[0])
 
-        The rows of a node add up to its score exactly. ``kind`` is ``bias``, ``term`` for each of
-        the largest features and crosses (of the node itself, or summed over its neighbours and
-        named ``neighbours: ...``), ``rest`` for all other terms together, and ``left out`` for
-        crosses of hidden units.
+    def nearest(self, node: int, *, top: int = 3, evaluations: int = _MOST_PAIRS) -> list[Change]:
+        """Return the smallest changes of one own column, or else of two.
 
         Args:
-            num: How many terms for each node.
-            targets: A class per node; the predicted classes by default.
-            min_order: 2 lists crosses only; single features then count to the rest.
-
-        Returns:
-            Columns ``node``, ``target``, ``kind``, ``order``, ``features``, ``cross``,
-            ``contribution``, and ``logit`` and ``completeness`` of the node.
+            top: How many changes, each of other columns.
+            evaluations: How many changes of two columns are tried, about.
         """
-        num = check_integer("num", num, at_least=0)
-        wanted = [None] * len(nodes) if targets is None else list(targets)
-        rows: list[tuple[Any, ...]] = []
-        for node, target in zip(nodes, wanted, strict=True):
-            found = self.explain(node, target)
-            logit = float(found.logits[found.target])
-            for part in found.waterfall(num, min_order):
-                rows.append((found.node, found.target, *part, logit, found.completeness))
-        columns = ["node", "target", "kind", "order", "features", "cross", "contribution"]
-        return pd.DataFrame(rows, columns=[*columns, "logit", "completeness"])
+        classes = self._explainer.classes
+        if len(classes) == 1:
+            return []
+        own, base = self._explainer.own_row(node)[0], self._project(node)
+        predicted = self._labels(node, base)[0]
+        pairs = max(1, len(self._columns) * (len(self._columns) - 1) // 2)
+        share = evaluations / self._explainer.work(node) / pairs
+        fewer = min(_MOST_VALUES, max(2, int(share**0.5)))
+
+        def find(most: int, size: int) -> Iterator[Change]:
+            values = [self._others(each, own) for each in self._known_values(most)]
+            for chosen in combinations(values, size):
+                shape = [len(each.features) for each, _ in chosen]
+                if 0 in shape:
+                    continue
+                projected, distance = base, np.zeros(1)
+                for each, distances in chosen:
+                    projected = (projected[:, :, None] + each.projected[:, None]).reshape(
+                        len(base), -1, base.shape[2]
+                    )
+                    distance = (distance[:, None] + distances).ravel()
+                outcomes = self._labels(node, projected)
+                flips = np.flatnonzero(outcomes != predicted)
+                if flips.size:
+                    best = int(flips[distance[flips].argmin()])
+                    places = np.unravel_index(best, shape)
+                    columns = [each.column for each, _ in chosen]
+                    yield Change(
+                        tuple(column.name for column in columns),
+                        tuple(value_text(column, own[column.places]) for column in columns),
+                        tuple(
+                            value_text(each.column, each.features[place])
+                            for (each, _), place in zip(chosen, places, strict=True)
+                        ),
+                        classes[outcomes[best]],
+                        float(distance[best]),
+                    )
+
+        found = list(find(_MOST_VALUES, 1)) or list(find(fewer, 2))
+        return sorted(found, key=lambda change: change.distance)[:top]
+
+    def _project(self, node: int) -> Floats:
+        own = self._explainer.own_row(node)
+        return self._explainer.polynomial.project(own, np.arange(own.shape[1]))
+
+    def _labels(self, node: int, projected: Floats) -> Ints:
+        scores = self._explainer.scores_after(node, projected)
+        if scores.shape[1] == 1:
+            return (scores[:, 0] > self._explainer.cut).astype(np.int64)
+        return np.asarray(scores.argmax(axis=1))
+
+    def _known_values(self, most: int) -> list[_Values]:
+        if most not in self._values:
+            self._values[most] = [self._values_of(column, most) for column in self._columns]
+        return self._values[most]
+
+    def _values_of(self, column: Column, most: int) -> _Values:
+        """Return values of a column: quantiles of a number, else the commonest."""
+        features, ranks, ordered = self._inputs[:, column.places], None, None
+        if column.is_number:
+            order = np.argsort(features[:, 0], kind="stable")
+            ranks = np.unique(np.linspace(0, len(order) - 1, most).astype(int))
+            rows, ordered = features[order[ranks]], features[order, 0]
+        else:
+            rows, counts = np.unique(features, axis=0, return_counts=True)
+            rows = rows[np.argsort(-counts, kind="stable")[:most]]
+        projected = self._explainer.polynomial.project(rows, column.places)
+        return _Values(column, rows, projected, ranks, ordered)
+
+    def _others(self, values: _Values, own: Floats) -> tuple[_Values, Floats]:
+        """Return the values that a node does not have, as differences, and how far they are."""
+        mine = own[values.column.places]
+        others = np.abs(values.features - mine).max(axis=1) > 1e-6
+        here = self._explainer.polynomial.project(mine[np.newaxis], values.column.places)
+        away = replace(
+            values, features=values.features[others], projected=(values.projected - here)[:, others]
+        )
+        return away, values.distances(mine)[others]

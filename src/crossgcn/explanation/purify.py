@@ -53,8 +53,6 @@ class Terms:
     Args:
         values: The columns, ``[nodes, columns]``.
         groups: Positions of the columns of each group.
-        raw: Return terms as trained: :math:`F(R)` has zeros instead of means, and nothing is
-            moved.
 
     Attributes:
         chosen: The sets of groups that are listed, by size: all pairs, or the strongest of larger
@@ -67,11 +65,9 @@ class Terms:
             over bags.
     """
 
-    def __init__(
-        self, polynomial: Polynomial, values: Floats, groups: Sequence[Ints], *, raw: bool = False
-    ) -> None:
-        self._polynomial, self._raw = polynomial, raw
-        self._parts = _Parts(polynomial, values, groups, centered=not raw)
+    def __init__(self, polynomial: Polynomial, values: Floats, groups: Sequence[Ints]) -> None:
+        self._polynomial = polynomial
+        self._parts = _Parts(polynomial, values, groups)
         self._spaces = _Spaces([values[:, columns] for columns in groups], polynomial.order)
         self.chosen = {
             size: dict.fromkeys(self._parts.choose(size)) for size in range(1, polynomial.order + 1)
@@ -85,21 +81,19 @@ class Terms:
     def purify(self) -> Iterator[tuple[Key, Floats]]:
         """Yield each term, ``[nodes, bags * outputs]``; afterwards ``rest`` is complete."""
         moved: dict[Key, Floats] = {}
-        if self.num_unlisted and not self._raw:
+        if self.num_unlisted:
             moved = self._move_unlisted()
         total = np.zeros_like(self.scores)
         for key in (key for size in reversed(self.chosen) for key in self.chosen[size]):
             term = self._parts.interaction(key) + moved.pop(key, 0.0)
-            if not self._raw:
-                for subset, fit in self._spaces.regress(key, term, self.chosen):
-                    moved[subset] = moved.get(subset, 0.0) + fit
-                    term = term - fit
-                term = self._center(term)
+            for subset, fit in self._spaces.regress(key, term, self.chosen):
+                moved[subset] = moved.get(subset, 0.0) + fit
+                term = term - fit
+            term = self._center(term)
             total += term
             yield key, term
         if self.num_unlisted:
-            rest = self.scores - self.constant - total
-            self.rest = rest if self._raw else self._center(rest)
+            self.rest = self._center(self.scores - self.constant - total)
 
     def _move_unlisted(self) -> dict[Key, Floats]:
         """Return what single groups explain of the terms that are not listed."""
@@ -149,17 +143,14 @@ def cells_per_node(polynomial: Polynomial, num_groups: int) -> int:
 class _Parts:
     """The projections of each group, and what groups contribute together."""
 
-    def __init__(
-        self, polynomial: Polynomial, values: Floats, groups: Sequence[Ints], *, centered: bool
-    ) -> None:
+    def __init__(self, polynomial: Polynomial, values: Floats, groups: Sequence[Ints]) -> None:
         self._polynomial = polynomial
         self._projected = [polynomial.project(values[:, each], each) for each in groups]
         self._base = np.zeros((polynomial.order + 1, 1, polynomial.weights.shape[1]))
-        if centered:
-            for part in self._projected:
-                mean = part.mean(axis=1, keepdims=True)
-                self._base += mean
-                part -= mean
+        for part in self._projected:
+            mean = part.mean(axis=1, keepdims=True)
+            self._base += mean
+            part -= mean
         self._num_nodes = len(values)
         self._scores: dict[Key, Floats] = {}
 

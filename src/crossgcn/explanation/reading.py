@@ -61,16 +61,6 @@ class LayerReading:
         used = np.flatnonzero(self.order_weights[1:].any(axis=1))
         return int(used[-1]) + 2 if used.size else 1
 
-    def of_units(self, units: Ints) -> LayerReading:
-        """Return the polynomials of some of the units."""
-        return LayerReading(
-            self.first_order[units],
-            self.projections[:, units],
-            self.order_weights[:, units],
-            self.bias[units],
-            self.aggregate_first,
-        )
-
     def apply(self, x: Any, adjacency: Any) -> tuple[Floats, Floats]:
         """Return the layer's output in two parts, first order and crosses, without the bias.
 
@@ -99,8 +89,6 @@ class Reading:
     Attributes:
         adjacencies: The matrix with which each layer sums over neighbours; ``None`` for a
             layer without a graph.
-        features: Features of the nodes, ``[nodes, features]``.
-        edges: Sources and targets, ``[2, edges]``.
         inputs: What the first layer multiplies, ``[nodes, features]``: the features, or their
             sums over neighbours if that layer aggregates first.
         binary: Which columns of ``inputs`` hold only 0 and 1, so that powers change nothing.
@@ -111,8 +99,6 @@ class Reading:
 
     layers: tuple[LayerReading, ...]
     adjacencies: tuple[Any, ...]
-    features: sp.csr_array
-    edges: Ints
     inputs: sp.csr_array
     binary: Bools
     outputs: tuple[Floats, ...]
@@ -137,14 +123,6 @@ class Reading:
     def of_neighbourhoods(self) -> bool:
         """Whether features are summed over neighbours before they are multiplied."""
         return self.layers[0].aggregate_first and self.adjacencies[0] is not None
-
-    def continue_from(self, first: Floats) -> Floats:
-        """Return the class scores for another output of the first layer (before activation)."""
-        out = first
-        for layer, adjacency in zip(self.layers[1:], self.adjacencies[1:], strict=True):
-            linear, crosses = layer.apply(np.maximum(out, 0.0), adjacency)
-            out = linear + crosses + layer.bias
-        return out
 
     def readout(self) -> Floats:
         """Return the weight of each unit of the first layer for each class, ``[classes, units]``.
@@ -193,8 +171,6 @@ def read_model(model: nn.Module, graph: Graph) -> Reading:
     return Reading(
         layers,
         adjacencies,
-        features,
-        _edges(graph),
         inputs,
         binary_columns(inputs),
         tuple(outputs),
@@ -275,11 +251,6 @@ def _modules(model: nn.Module) -> list[nn.Module]:
     """Return the layers of a model that only applies them one after the other."""
     if not isinstance(model, NodeClassifier):
         return [model]
-    if model.num_models is not None:
-        raise BadInput(
-            f"this model holds the weights of {model.num_models} models at once; explain one of "
-            "them, loaded from the folder of its run"
-        )
     if type(model).forward is not NodeClassifier.forward:
         raise NotASum(
             f"{type(model).__name__} has a forward pass of its own, which has no exact "
