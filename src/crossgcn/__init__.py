@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from crossgcn.estimator.labels import TransductiveKFold
     from crossgcn.experiments.experiment import Experiment, RepeatedRuns
     from crossgcn.experiments.statistics import paired_difference, summarise
-    from crossgcn.explanation.explain import explain, explain_terms
+    from crossgcn.explanation.api import explain
     from crossgcn.graph import PreparedGraph
     from crossgcn.graph.sampling.sampler import NeighborLoader
     from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
@@ -51,7 +51,7 @@ _HOMES = {
     "estimator.labels": ("TransductiveKFold",),
     "experiments.experiment": ("Experiment", "RepeatedRuns"),
     "experiments.statistics": ("paired_difference", "summarise"),
-    "explanation.explain": ("explain", "explain_terms"),
+    "explanation.api": ("explain",),
     "graph": ("PreparedGraph",),
     "graph.sampling.sampler": ("NeighborLoader",),
     "layers": ("CrossFeatureTransform", "CrossGCNConv"),
@@ -95,7 +95,6 @@ __all__ = [  # noqa: RUF022
     "crossed_maps",
     "crossify",
     "explain",
-    "explain_terms",
     "from_tables",
     "load_dataset",
     "load_model",

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from crossgcn.explanation.expansion import fold
 from numpy.typing import NDArray
 from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
 from crossgcn import CrossFeatureTransform, CrossGCN
-from crossgcn.explanation.expansion import fold
 from crossgcn.explanation.reading import LayerReading
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,6 @@ from crossgcn.cli.running import status, terminal
 from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
-    from crossgcn.experiments.predict import Scored
     from crossgcn.experiments.run_folder import RunFolder
 
 
@@ -77,21 +76,11 @@ def predict(
         warnings.append(_missing_edges(trained, with_edges, without))
         console.print(f"warning: {warnings[0]}", markup=False)
     named = None
-    if crosses and trained.saved.preset == "mlp-hops":
-        raise BadInput(
-            f"{run}: the scores of mlp-hops are not sums of named terms: leave out --crosses, or "
-            "train cross-hops"
-        )
-    if crosses and all(getattr(layer, "order", 1) == 1 for layer in trained.saved.model.layers):
-        raise BadInput(
-            f"{run}: a {trained.saved.preset} of order 1 has no crosses to name: leave out "
-            "--crosses, or train with --order 2"
-        )
     if crosses:
+        from crossgcn.explanation.api import name_crosses
+
         with status("naming crosses"):
-            of_columns = trained.saved.preset == "cross-hops"
-            name = _top_terms if of_columns else _top_crosses
-            named = name(trained, scored, crosses)
+            named = name_crosses(trained, scored, crosses)
     frame = predictions_frame(scored, trained.saved.preprocess.classes, named)
     write_table(out, frame)
     predicted = frame["predicted"]
@@ -126,42 +115,3 @@ def _missing_edges(trained: RunFolder, with_edges: float, without: float) -> str
         f"{metric.label} is {metric.show(without)} without edges and {metric.show(with_edges)} "
         "with them. Give a table of edges after that of the nodes"
     )
-
-
-def _top_terms(trained: RunFolder, scored: Scored, num: int) -> list[str]:
-    """Return the top crosses of each node in columns: ``income × neighbours: income +0.31; ...``.
-
-    They add to the score of the predicted class, or to the number.
-    """
-    from crossgcn.explanation.run import explain_columns
-    from crossgcn.reports.run_report.nodes import steps_of_terms
-
-    terms = explain_columns(replace(trained, data=scored.data, runs=(trained.chosen,)))
-    places, labels = scored.nodes.tolist(), scored.scores.argmax(dim=1).tolist()
-    one_score = len(terms.outputs) == 1
-    outputs = {place: 0 if one_score else k for place, k in zip(places, labels, strict=True)}
-    steps = dict(steps_of_terms(terms, outputs, top=num, least_columns=2))
-    if len(steps) < len(outputs):
-        raise BadInput(
-            f"{trained.folder}: the graph is too large to name the crosses of all its "
-            f"{len(scored.data.y):,} nodes; leave out --crosses, and name those of one node with "
-            f"crossgcn explain {trained.folder} --node ID"
-        )
-    against = terms.unit == "log-odds"  # one score, that of the second of two classes
-    signs = [-1.0 if against and label == 0 else 1.0 for label in labels]
-    return [
-        "; ".join(f"{name} {sign * amount:+.3g}" for name, _, amount in steps[place].largest)
-        for place, sign in zip(places, signs, strict=True)
-    ]
-
-
-def _top_crosses(trained: RunFolder, scored: Scored, num: int) -> list[str]:
-    """Return the top crosses of each node: ``gender=female & age=[20, 25) +1.24; ...``."""
-    from crossgcn.explanation.node import NodeExplainer
-
-    explainer = NodeExplainer(trained.saved.model, scored.data, trained.saved.preprocess.space)
-    frame = explainer.top_crosses(scored.nodes.tolist(), num, min_order=2)
-    words: dict[int, list[str]] = {}
-    for row in frame[frame["kind"] == "term"].to_dict("records"):
-        words.setdefault(row["node"], []).append(f"{row['cross']} {row['contribution']:+.3f}")
-    return ["; ".join(words.get(node, [])) for node in scored.nodes.tolist()]

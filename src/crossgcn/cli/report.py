@@ -1,29 +1,20 @@
-"""``crossgcn report``: one HTML page about a run, or about several."""
+"""``crossgcn report``: one HTML page about a run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-from crossgcn.cli.command import Answer, argument, command, option
-from crossgcn.cli.running import progress_bar, status, terminal
-from crossgcn.errors import BadInput
+from crossgcn.cli.command import Answer, RunArgument, command, option
+from crossgcn.cli.running import progress_bar, status
 
 
 @command
 def report(
-    run: Annotated[
-        list[Path],
-        argument("Folder written by crossgcn train; several with --compare.", "RUN..."),
-    ],
+    run: RunArgument,
     out: Annotated[
-        Path | None,
-        option(
-            "The page to write. [default: report.html, or runs.html with --compare, in RUN]",
-            metavar="FILE",
-        ),
+        Path | None, option("The page to write. [default: report.html in RUN]", metavar="FILE")
     ] = None,
-    compare: Annotated[bool, option("Show several runs side by side.", "--compare")] = False,
     comparison: Annotated[
         Path | None,
         option("A folder written by compare, to show its answer on the page.", metavar="FOLDER"),
@@ -37,41 +28,20 @@ def report(
 ) -> Answer:
     """Write one HTML file about a run: scores, mistakes, terms, nodes.
 
-    The page needs no network and no other file, and is smaller than 3 MB.
+    The page needs no network and no other file.
     """
-    path = run[0] / ("runs.html" if compare else "report.html") if out is None else out
-    for folder in run:
-        if not folder.is_dir():
-            raise BadInput(f"{folder} is no folder; give one that crossgcn train wrote")
-    if path.is_dir() or not path.parent.is_dir():
-        raise BadInput(f"{path}: give the name of a file in an existing folder as --out")
-    if len(run) > 1 and not compare:
-        raise BadInput(f"{len(run)} runs are given: add --compare to show them side by side")
+    path = run / "report.html" if out is None else out
     with status("reading the run"):
-        from crossgcn.experiments.run_folder import open_run
-        from crossgcn.workflows.report import write_report, write_side_by_side
+        from crossgcn.experiments.run_folder import open_run, refuse_overwriting
+        from crossgcn.reports.page.render import write_report
 
-        trained = [open_run(each) for each in run]
-    if compare:
-        with status("explaining models"):
-            size = write_side_by_side(trained, path)
-        summary = {"out": str(path), "bytes": size, "runs": len(run)}
-        return Answer(summary, [f"{path} written ({size / 1e6:.1f} MB, {len(run)} runs)"])
+        trained = open_run(run)
+        refuse_overwriting(run, path)
     with progress_bar("explaining models and nodes") as show:
         page = write_report(
-            trained[0],
-            path,
-            comparison=comparison,
-            nodes=nodes,
-            crosses=crosses,
-            on_model=show,
-            on_note=lambda words: terminal().print(words, markup=False),
+            trained, path, comparison=comparison, nodes=nodes, crosses=crosses, on_step=show
         )
-    summary = {
-        "out": str(path),
-        "bytes": page.size,
-        "nodes_shown": page.nodes,
-        "nodes": page.num_nodes,
-    }
-    shown = f"{page.size / 1e6:.1f} MB, {page.nodes:,} of {page.num_nodes:,} nodes"
-    return Answer(summary, [f"{path} written ({shown})"])
+    shown, total, size = len(page["nodes"]["rows"]), page["sizes"]["nodes"], path.stat().st_size
+    summary = {"out": str(path), "bytes": size, "nodes_shown": shown, "nodes": total}
+    words = f"{path} written ({size / 1e6:.1f} MB, {shown:,} of {total:,} nodes)"
+    return Answer(summary, [words, *filter(None, [page["unexplained"]])])

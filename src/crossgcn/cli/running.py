@@ -255,8 +255,8 @@ def run_with_progress(
 
 def is_explainable(folder: Path, model: str) -> bool:
     """Return whether ``crossgcn explain`` can read the model saved in a folder."""
-    from crossgcn.explanation.reading import can_be_explained
+    from crossgcn.explanation.api import can_be_explained
     from crossgcn.training.checkpoints import load_model
 
     of_features = get_preset(model).inputs == "features"
-    return model == "cross-hops" or (of_features and can_be_explained(load_model(folder)))
+    return of_features and can_be_explained(load_model(folder))

@@ -131,6 +131,12 @@ class Scored:
         """Of each class, ``[nodes, classes]``."""
         return self.scores.softmax(dim=1)
 
+    @property
+    def labels(self) -> Any:
+        """The predicted class of each node, by the threshold, ``[nodes]``."""
+        positive = positive_class(self.data.y.numpy()) if self.scores.size(1) == 2 else None
+        return predict_classes(self.scores.numpy(), positive, self.threshold)
+
 
 def score_known_nodes(run: RunFolder) -> Scored:
     """Score all nodes of the graph a model was trained on, including unlabelled ones."""
@@ -218,8 +224,7 @@ def predictions_frame(
         columns = [("true", scored.truth.numpy()), ("predicted", predicted)]
     else:
         probabilities = np.round(scored.probabilities.numpy(), DIGITS)
-        positive = positive_class(scored.data.y.numpy()) if len(classes) == 2 else None
-        best = predict_classes(scored.scores.numpy(), positive, scored.threshold)
+        best = scored.labels
         known = [classes[label] if label >= 0 else None for label in scored.truth.tolist()]
         columns = [
             ("true", pd.Series(known, dtype=object)),

@@ -43,7 +43,7 @@ from crossgcn.errors import BadInput
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.checkpoints import MODEL_FILES, SavedModel, copy_model, load_saved
+from crossgcn.training.checkpoints import CONFIG, MODEL_FILES, SavedModel, copy_model, load_saved
 from crossgcn.training.config import RunConfig
 from crossgcn.training.records import EPOCHS, RECORD, describe_dataset, describe_split
 
@@ -309,6 +309,27 @@ def _open_graph(
             "copy the whole folder again, or train again"
         )
     return data, ids, names
+
+
+def refuse_overwriting(folder: Path, path: Path) -> None:
+    """Refuse to write a result over what a run was made from, or over what it consists of.
+
+    Args:
+        folder: The folder of the run.
+        path: The file to be written. A page or a table may lie in the folder.
+    """
+    if path.is_dir() or not path.parent.is_dir():
+        raise BadInput(f"{path}: give the name of a file in an existing folder")
+    if not path.exists():
+        return
+    training = _read_json(folder / CONFIG).get("training") or {}
+    sources = [training.get("dataset"), training.get("edges")]
+    for source in (each for each in sources if isinstance(each, str)):
+        if Path(source).exists() and path.samefile(source):
+            raise BadInput(f"{path}: the run was made from this file; give another name")
+    inside = path.resolve().is_relative_to(folder.resolve())
+    if inside and (path.suffix in (".json", ".npz", ".safetensors") or path.name == EPOCHS):
+        raise BadInput(f"{path}: the run consists of this file; give another name")
 
 
 def roles_of(split: Split, num_nodes: int) -> Tensor:

@@ -19,11 +19,12 @@ from crossgcn.data.features import FeatureSpace
 from crossgcn.data.tables.encode.numbers import NumberEncoder
 from crossgcn.data.tables.graph import read_encoding
 from crossgcn.errors import BadInput, unknown_name
+from crossgcn.experiments.predict import Scored
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder, open_run
 from crossgcn.explanation.hops import HopExplainer, Numbers
 from crossgcn.explanation.layered import LayeredExplainer
 from crossgcn.explanation.node import NodeExplanation
-from crossgcn.explanation.products import Products, products
+from crossgcn.explanation.products import products
 from crossgcn.explanation.reading import Ints, Reading, read_layers, read_model
 from crossgcn.explanation.terms import Explanation, NotByColumn, error_over_models
 from crossgcn.graph import PreparedGraph
@@ -191,6 +192,46 @@ def run_explainer(
         return HopExplainer(model, run.data, _space(run), preprocess.classes, **named)
     named["target_scale"] = getattr(model, "target_scale", None)
     return LayeredExplainer(_read(run, one), _space(run), preprocess.classes, **named)
+
+
+def name_crosses(run: RunFolder, scored: Scored, most: int) -> list[str]:
+    """Return the largest crosses of each scored node, as ``age × neighbours: age +0.31; ...``.
+
+    They add to the score of the predicted class, or to the number.
+    """
+    if all(getattr(layer, "order", 1) == 1 for layer in run.saved.model.layers):
+        raise BadInput(
+            f"{run.folder}: a {run.saved.preset} of order 1 has no crosses to name: leave out "
+            "--crosses, or train with --order 2"
+        )
+    here = replace(run, data=scored.data, runs=(run.chosen,))
+    try:
+        whole = run_explainer(here).explain()
+    except BadInput as reason:
+        raise BadInput(f"{run.folder}: no crosses to name, {reason}; leave out --crosses") from None
+    nodes = scored.nodes.tolist()
+    if not all(node in whole.place_of for node in nodes):
+        raise BadInput(
+            f"{run.folder}: the graph is too large to name the crosses of all its "
+            f"{len(scored.data.y):,} nodes; leave out --crosses, and name those of one node with "
+            f"crossgcn explain {run.folder} --node ID"
+        )
+    rows = np.array([whole.place_of[node] for node in nodes], np.int64)
+    terms = [term for term in whole.all_terms if len(term.columns) > 1 or not term.columns]
+    labels = np.zeros(len(rows), np.int64)
+    if len(run.saved.preprocess.classes) > 1:
+        labels = scored.labels
+    against = (whole.unit == "log-odds") & (labels == 0)  # the score of the second of two classes
+    outputs = labels if len(whole.outputs) > 1 else np.zeros_like(labels)
+    values = np.array([term.contributions[rows, outputs] for term in terms]).T
+    values = np.where(against[:, np.newaxis], -values, values)
+    return [
+        "; ".join(
+            f"{terms[place].name} {amounts[place]:+.3g}"
+            for place in np.argsort(-np.abs(amounts), kind="stable")[:most]
+        )
+        for amounts in values
+    ]
 
 
 def can_be_explained(model: nn.Module) -> bool:

@@ -170,9 +170,7 @@ def value_name(feature: str, column: str) -> str:
     return feature
 
 
-def _axis(
-    column: Column, values: Floats, single: bool, term: Term, parts: int, most: int
-) -> Axis:
+def _axis(column: Column, values: Floats, single: bool, term: Term, parts: int, most: int) -> Axis:
     """Return the values of one column; of many categories, those that matter most."""
     flags = are_flags(values)
     if column.is_number and not flags:
@@ -200,6 +198,7 @@ def _axis(
 
 def _number_axis(column: Column, values: Floats, parts: int) -> Axis:
     numbers = column.numbers(values[:, 0])
+    numbers = np.where(np.abs(numbers) < 1e-6 * abs(column.scale[1]), 0.0, numbers)
     gone = [at for at, name in enumerate(column.features) if name == f"{column.name}=(missing)"]
     missing = values[:, gone].sum(axis=1) == 1 if gone else np.zeros(len(numbers), bool)
     known = numbers[~missing] if not missing.all() else numbers

@@ -84,7 +84,7 @@ class NodeExplanation:
     def sum_of(self, whose: str) -> float:
         """Return what the terms of ``own``, ``neighbourhood`` or ``both`` add in all."""
         parts = zip(self.terms, self.values.tolist(), strict=True)
-        return sum(value for term, value in parts if term.whose == whose)
+        return float(sum(value for term, value in parts if term.whose == whose))
 
     @cached_property
     def held(self) -> dict[str, str]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crossgcn.errors import BadInput
-from crossgcn.explanation.reading import Floats, Ints, LayerReading
+from crossgcn.explanation.reading import Floats, Ints, LayerReading, NotASum
 from crossgcn.models.cross_hops import CrossHops
 
 
@@ -35,7 +34,7 @@ class Polynomial:
     def of_model(cls, model: CrossHops, contrast: tuple[int, int] | None = None) -> Polynomial:
         """Read a model; its scores are margins (:func:`margins`), or numbers in their unit."""
         if type(model) is not CrossHops:
-            raise BadInput(
+            raise NotASum(
                 f"{type(model).__name__} is not a sum of named terms: explain a cross-hops model"
             )
         weight, readout = as_array(model.transform.weight), as_array(model.readout.weight)

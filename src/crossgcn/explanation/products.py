@@ -57,39 +57,38 @@ class Products:
     whose: str
     reason: str = ""
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the products as a table."""
-        return self.frame
+    def to_frame(self, top: int | None = None, order: int | None = None) -> pd.DataFrame:
+        """Return the products as a table, see ``Explanation.to_frame``."""
+        sizes = self.frame["columns"].map(len)
+        chosen = self.frame
+        if top is not None:
+            chosen = chosen.groupby([chosen["class"], sizes], sort=False).head(top)
+        return chosen[(order is None) | (sizes[chosen.index] == order)]
 
     def to_json(
         self, top: int | None = None, order: int | None = None, output: int | None = None
     ) -> list[dict[str, Any]]:
         """Return the products as ``explain --json`` lists them, see ``Explanation.to_json``."""
         records = []
-        for name, of_class in self.frame.groupby("class", sort=False):
-            if output is not None and name != self.outputs[output]:
+        for row in self.to_frame(top, order).to_dict("records"):
+            if output is not None and row["class"] != self.outputs[output]:
                 continue
-            sizes = of_class["columns"].map(len)
-            chosen = of_class.groupby(sizes).head(len(of_class) if top is None else top)
-            chosen = chosen[(order is None) | (sizes[chosen.index] == order)]
-            for row in chosen.to_dict("records"):
-                error = None if np.isnan(row["error"]) else row["error"]
-                record = {
-                    "class": name,
-                    "columns": list(row["columns"]),
-                    "whose": self.whose,
-                    "importance": row["importance"],
-                    "error": error,
-                }
-                if row["binary"]:
-                    cell = {"names": list(row["columns"]), "contribution": row["weight"]}
-                    record["cells"] = [cell | {"nodes": row["nodes"]}]
-                else:
-                    record["slope"] = float(np.sign(row["weight"])) * row["importance"]
-                records.append(record)
+            record = {
+                "class": row["class"],
+                "columns": list(row["columns"]),
+                "whose": self.whose,
+                "importance": row["importance"],
+                "error": None if np.isnan(row["error"]) else row["error"],
+            }
+            if row["binary"]:
+                cell = {"names": list(row["columns"]), "contribution": row["weight"]}
+                record["cells"] = [cell | {"nodes": row["nodes"]}]
+            else:
+                record["slope"] = float(np.sign(row["weight"])) * row["importance"]
+            records.append(record)
         return records
 
-    def node(self, node: Any) -> Any:
+    def node(self, *_: Any) -> Any:
         """Refuse: single nodes are explained by column."""
         raise BadInput(
             f"single nodes are explained by column, and this model has no terms by column: "
@@ -128,7 +127,6 @@ def products(
     margin = margins(num_classes)
     outputs = (classes[1],) if num_classes == 2 else tuple(classes)
     unit = "log-odds" if num_classes == 2 else "margin" if num_classes > 2 else classes[0]
-    folds = bool(reading.binary.all())
     columns = np.unique(np.array(space.fields), return_inverse=True)[1]
     rows = []
     for length in range(1, layer.order + 1):
@@ -144,7 +142,7 @@ def products(
                         "columns": tuple(space.names[each] for each in features[place]),
                         "features": tuple(features[place].tolist()),
                         "weight": float(weights[place]),
-                        "nodes": int((values[:, [place]] != 0).sum()),
+                        "nodes": int(np.count_nonzero(values[:, [place]].data)),
                         "importance": float(sizes[place]),
                         "error": float(spread[place]),
                         "binary": bool(reading.binary[features[place]].all()),
@@ -212,7 +210,7 @@ def _errors(
     return np.asarray(np.std(sizes, axis=0, ddof=1) / np.sqrt(len(sizes)))
 
 
-def _values(inputs: sp.csr_array, tuples: Ints) -> sp.csc_array:
+def _values(inputs: Any, tuples: Ints) -> sp.csc_array:
     """Return the value of each product at each node, ``[nodes, products]``."""
     columns = inputs.tocsc()
     values = columns[:, tuples[:, 0]]
@@ -288,7 +286,7 @@ class _Search:
 
     def _extend(self, tuples: Ints) -> tuple[Ints, Floats]:
         """Return the products that occur with one more feature, of the same rank or later."""
-        values = _values(sp.csr_array(self.squares), tuples)
+        values = _values(self.squares, tuples)
         found = sp.coo_array(values.T @ self.squares)
         means = found.data / self.x.shape[0]
         last = tuples[found.row, -1]
@@ -298,6 +296,8 @@ class _Search:
             before = tuples[found.row, place]
             same_column = self.columns[found.col] == self.columns[before]
             allowed &= ~same_column | ((found.col == before) & (not self.folds))
+        if tuples.shape[1] + 1 == self.length:  # at least two features differ
+            allowed &= found.col != tuples[found.row, 0]
         longer = np.concatenate([tuples[found.row], found.col[:, np.newaxis]], axis=1)
         return longer[allowed].astype(np.int64), means[allowed]
 

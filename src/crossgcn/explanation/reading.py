@@ -183,15 +183,6 @@ def read_layers(model: nn.Module) -> tuple[LayerReading, ...]:
     return tuple(read_layer(module, position) for position, module in enumerate(_modules(model)))
 
 
-def can_be_explained(model: nn.Module) -> bool:
-    """Return whether a model is a sum of products of features."""
-    try:
-        read_layers(model)
-    except NotASum:
-        return False
-    return True
-
-
 def binary_columns(features: sp.csr_array) -> Bools:
     """Return which columns hold only 0 and 1."""
     other = (features.data != 1.0) & (features.data != 0.0)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Final
 
+import numpy as np
+
 from crossgcn.training import metrics
 
 Summary = dict[str, Any]
@@ -90,6 +92,16 @@ LONGEST_NAME: Final = 160
 _UNPRINTABLE: Final = re.compile(
     "[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
+
+
+def brief(value: float) -> float:
+    """Round a number to four digits, for small JSON."""
+    return float(f"{value:.4g}") + 0.0
+
+
+def briefs(values: Any) -> list[float]:
+    """Round numbers to four digits."""
+    return [brief(value) for value in np.asarray(values, np.float64).tolist()]
 
 
 def count(number: int, noun: str) -> str:

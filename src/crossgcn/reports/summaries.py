@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import fsum
+from statistics import fmean
 from typing import Any
 
 from crossgcn.experiments.experiment import RepeatedRuns
+from crossgcn.experiments.run_folder import RunFolder, metrics_of_test
 from crossgcn.experiments.statistics import PairedDifference, paired_difference, summarise
 from crossgcn.models.catalogue import get_preset
 from crossgcn.reports.format import Summary
@@ -107,3 +109,33 @@ def _model(runs: RepeatedRuns) -> Summary:
         "trained_order_weights": [record["order_weights"] for record in runs.records],
         "seconds": runs.seconds,
     }
+
+
+def no_better_than_guessing(run: RunFolder) -> str:
+    """Say so in a sentence if the model learned nothing; empty if it did.
+
+    A model of numbers must have a positive R², one of two classes a ROC-AUC above 0.5, and one
+    of more classes an accuracy above the share of the commonest class, on the test nodes.
+    """
+    tests = [metrics_of_test(one.record) for one in run.runs]
+    means = {name: fmean(test[name] for test in tests) for name in tests[0]}
+    if "r2" in means:
+        if means["r2"] > 0:
+            return ""
+        return f"The model is no better than the mean of all nodes (R² {means['r2']:.2f})."
+    if "roc_auc" in means and len(run.saved.preprocess.classes) == 2:
+        if means["roc_auc"] > 0.5:
+            return ""
+        return f"The model is no better than a coin (ROC-AUC {means['roc_auc']:.2f})."
+    guesses = []
+    for one in run.runs:
+        split = run.split_of(one)
+        commonest = run.data.y[split.train].mode().values
+        guesses.append(float((run.data.y[split.test] == commonest).float().mean()))
+    guess = fmean(guesses)
+    if means["accuracy"] > guess:
+        return ""
+    return (
+        "The model is no better than always answering the commonest class (accuracy "
+        f"{means['accuracy']:.1%} against {guess:.1%})."
+    )

@@ -26,16 +26,14 @@ from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS
 from crossgcn.experiments.experiment import Experiment, RepeatedRuns, run_folder_name
 from crossgcn.experiments.predict import predictions_frame, score_known_nodes, score_new_nodes
 from crossgcn.experiments.run_folder import RunFolder, choose_model, open_run
-from crossgcn.explanation.columns import ColumnTerms
-from crossgcn.explanation.explain import explain, explain_terms
-from crossgcn.models.cross_hops import CrossHops
+from crossgcn.explanation.api import explain
+from crossgcn.reports.page.render import write_report
 from crossgcn.workflows.compare import (
     check_baseline,
     compare_on_tables,
     keep_summary,
     table_experiment,
 )
-from crossgcn.workflows.report import write_report
 from crossgcn.workflows.table_settings import configure_for_tables
 
 AnyTable = Path | str | pd.DataFrame | Table
@@ -169,37 +167,14 @@ class TableModel:
         summary, _ = compare_on_tables(graph, experiment, baseline=baseline, out=folder, **work)
         return keep_summary(summary, folder)
 
-    def explain(
-        self, node: str | None = None, *, top: int = 20, order: int | None = None
-    ) -> pd.DataFrame:
-        """Return the crosses that drive each class, or what one node's score is made of.
+    def explain(self, node: str | None = None, *, contrast: tuple[str, str] | None = None) -> Any:
+        """Return the scores of all nodes as sums of named terms; see :func:`crossgcn.explain`.
 
         Args:
-            node: The id of a node, or its name if it has one that no other node has.
-            top: How many crosses or terms.
-            order: Number of features of a cross, or of columns of a term; not for a node.
-        """
-        chosen = None if node is None else self.run.find(str(node))
-        return explain(**self._explained(), node=chosen, top=top, order=order)
-
-    def terms(self, *, contrast: tuple[str, str] | None = None) -> ColumnTerms:
-        """Return the scores of all nodes as sums of purified terms, for plots and arrays.
-
-        Args:
+            node: Explain this node only: its id, or its name if it has one that no other node has.
             contrast: Two of the classes: why the first and not the second.
         """
-        return explain_terms(**self._explained(), contrast=contrast)
-
-    def _explained(self) -> dict[str, Any]:
-        run = self.run
-        of_labels = isinstance(run.saved.model, CrossHops) and run.saved.model.plan.num_labels
-        return {
-            "model": run.saved.model,
-            "data": run.data,
-            "feature_names": run.saved.preprocess.space,
-            "classes": run.saved.preprocess.classes,
-            "train_nodes": run.split.train if of_labels else None,
-        }
+        return explain(self.run, node=node, contrast=contrast)
 
     def predict(self, nodes: AnyTable | None = None, edges: AnyTable | None = None) -> pd.DataFrame:
         """Return what is predicted for each node: a class with probabilities, or a number.

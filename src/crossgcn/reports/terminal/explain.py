@@ -1,119 +1,95 @@
-"""The result of ``explain`` at the terminal: crosses of each class, or the sum of one score."""
+"""The result of ``explain``: its JSON summary, and that summary at the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from crossgcn.explanation.column_details import NodeSum, cell_text
-from crossgcn.explanation.columns import CROSS, WHOSE, ColumnTerms
-from crossgcn.explanation.node import NodeExplanation
-from crossgcn.explanation.one_node import NodeAnswer
-from crossgcn.explanation.run import ExplainedRun
-from crossgcn.reports.format import count, points
+from crossgcn.experiments.run_folder import RunFolder
+from crossgcn.explanation.inside import make_grid
+from crossgcn.explanation.products import Products
+from crossgcn.explanation.terms import CROSS, WHOSE, Explanation, Term, score_name
+from crossgcn.reports.format import Summary, count
+from crossgcn.reports.summaries import no_better_than_guessing
 from crossgcn.reports.terminal.tables import text_columns
 
-_BAR = 12
-_TRACK = 20
+_BAR, _TRACK = 12, 20
 _NOTHING = 1e-3
 _UNLISTED = 4
 _WHOSE_NAMES = {"own": "own", "neighbourhood": "neighbourhood", "both": "own × neighbourhood"}
 
 
-def class_tables(
-    explained: ExplainedRun, top: int, num_nodes: int, reason: str = ""
-) -> Iterator[RenderableType]:
-    """Yield the strongest crosses of each class, then its ``top`` strongest single features."""
-    if reason:
-        yield Text(f"Crosses are listed as trained, because {reason}.", style="dim")
-    tables = (explained.crosses, explained.terms)
-    largest = max((float(f["strength"].abs().max()) for f in tables if len(f)), default=1.0) or 1.0
-    for name in explained.terms["class"].unique():
-        crosses = explained.crosses[explained.crosses["class"] == name]
-        terms = explained.terms[explained.terms["class"] == name].head(top)
-        yield Text(f"\nclass {name}", style="bold")
-        if len(crosses):
-            yield _table(crosses, num_nodes, "cross", explained.num_models, largest)
-        yield _table(terms, num_nodes, "single feature", 0, largest)
-    legend = ["strength: weight × occurrence, + for the class, - against it"]
-    if len(explained.crosses) and explained.num_models > 1:
-        legend.append(
-            "stable: number of runs in which it has the same sign and at least half the weight"
-        )
-    if len(explained.crosses):
-        legend.append("drop: accuracy lost on test nodes without it, in points")
-    yield Text("; ".join(legend), style="dim")
-    if explained.completeness < 1:
-        yield _left_out(f"{explained.completeness:.1%} of a score on average")
-    if not explained.complete:
-        yield Text(
-            "The search for crosses of three or more features was stopped early: a stronger one "
-            "may exist.",
-            style="yellow",
-        )
+def summarise_terms(
+    run: RunFolder, whole: Explanation | Products, top: int, order: int | None, output: int | None
+) -> Summary:
+    """Return the terms of each class, the most important first."""
+    listed = range(len(whole.outputs)) if output is None else [output]
+    summary: Summary = {
+        "num_nodes": len(run.ids),
+        "num_models": len(run.runs),
+        "warning": no_better_than_guessing(run),
+        "terms": whole.to_json(top, order, output),
+    }
+    if isinstance(whole, Products):
+        return summary | {"reason": whole.reason}
+    rest = whole.rest
+    return summary | {
+        "num_nodes": len(whole.nodes),
+        "average": {whole.outputs[each]: float(whole.average[each]) for each in listed},
+        "by_number_of_columns": {whole.outputs[each]: whole.by_size(each) for each in listed},
+        "unlisted": {str(size): number for size, number in whole.num_unlisted.items()},
+        "unlisted_importance": {
+            whole.outputs[each]: float(rest.importance[each]) for each in listed if rest is not None
+        },
+        "unlisted_by_column": {
+            whole.outputs[each]: whole.unlisted_columns(each) for each in listed
+        },
+        "of_neighbours": whole.neighbours is not None,
+    }
 
 
-def _table(
-    frame: pd.DataFrame, num_nodes: int, title: str, num_models: int, largest: float
-) -> Table:
-    """Return one table; ``num_models`` is 0 for single features, which have no stability."""
-    stable, drop = num_models > 1, num_models > 0
-    table = _wide_table(title)
-    for name in ("strength", "", "weight", "nodes", *["stable"] * stable, *["drop"] * drop):
-        table.add_column(name, justify="right" if name else "left")
-    for row in frame.to_dict("records"):
-        cells: list[RenderableType] = [
-            f"{row['strength']:+#.3g}",
-            _bar(row["strength"], largest),
-            f"{row['weight']:+#.3g}",
-            f"{row['support']:,} ({row['support'] / num_nodes:.0%})",
-        ]
-        if stable:
-            cells.append(f"{round(row['stability'] * num_models)}/{num_models}")
-        if drop:
-            cells.append(points(row["accuracy_drop"], 1))
-        table.add_row(Text(str(row["cross"])), *cells)
-    return table
+def summarise_term(whole: Explanation, term: Term, output: int) -> Summary:
+    """Return one term with the mean contribution for every combination of values."""
+    grid = make_grid(whole, term)
+    cells = []
+    if grid is not None:
+        labels = product(*(axis.labels for axis in grid.axes))
+        for at, names in enumerate(labels):
+            if grid.counts[at]:
+                error = None if grid.errors is None else float(grid.errors[at, output])
+                mean, nodes = float(grid.means[at, output]), int(grid.counts[at])
+                cell = {"names": list(names), "contribution": mean, "error": error}
+                cells.append(cell | {"nodes": nodes})
+    inside = {key: value for key, value in whole.inside(term, output).items() if key == "slope"}
+    record = {
+        "class": whole.outputs[output],
+        "columns": list(term.columns),
+        "whose": term.whose,
+        "importance": float(term.importance[output]),
+        "error": None if term.error is None else float(term.error[output]),
+        **inside,
+        "cells": cells,
+    }
+    return {"terms": [record]}
 
 
-def node_tables(
-    explanation: NodeExplanation, ids: Sequence[str], classes: Sequence[str], top: int
-) -> Iterator[RenderableType]:
-    """Yield one class score of one node as trained, as :func:`column_node_tables` shows it."""
-    target, scores = explanation.target, explanation.logits.tolist()
-    terms = explanation.by_cross
-    rows = list(zip(terms["cross"], terms["whose"], terms["contribution"], strict=True))
-    if explanation.left_out:
-        rows.append(("crosses of hidden units", "both", explanation.left_out))
-    named = [(name, (), *rest) for name, *rest in sorted(rows, key=lambda row: -abs(row[2]))]
-    frame = pd.DataFrame(named, columns=["term", "columns", "whose", "contribution"])
-    total = NodeSum(classes[target], "score", explanation.bias, scores[target], frame, {}, "bias")
-    near = explanation.by_node[explanation.by_node["source"] != explanation.node]
-    neighbours = list(zip(near["source"], near["contribution"], strict=True))
-    meaning = "A neighbour's contribution is the sum of its terms."
-    answer = NodeAnswer(total, None, neighbours, meaning, [])
-    yield from column_node_tables(answer, ids[explanation.node], ids, top)
-    ranking = sorted(zip(classes, scores, strict=True), key=lambda pair: -pair[1])
-    shown = ", ".join(f"{name} {value:+.3f}" for name, value in ranking[:6])
-    yield Text(f"scores: {shown}" + (" ..." if len(ranking) > 6 else ""))
-    if explanation.completeness < 1:
-        yield _left_out(f"{explanation.completeness:.1%} of the score")
-
-
-def column_tables(
-    terms: ColumnTerms, records: Sequence[dict[str, Any]], warning: str = ""
-) -> Iterator[RenderableType]:
+def screen(summary: Summary) -> Iterator[RenderableType]:
     """Yield the most important terms of each score, with bars on one scale."""
-    if warning:
-        yield Text(f"{warning} Its terms say nothing about the data.", style="yellow")
+    records, unit = summary["terms"], summary["unit"]
+    if summary["warning"]:
+        yield Text(f"{summary['warning']} Its terms say nothing about the data.", style="yellow")
+    if "reason" in summary:
+        words = f"Products of features are listed, because {summary['reason']}."
+        yield Text(words, style="dim")
     largest = max((row["importance"] for row in records), default=0.0)
-    if largest < _NOTHING * max(1.0, float(np.abs(terms.average).max())):
+    sizes = map(abs, summary.get("average", {}).values())
+    if largest < _NOTHING * max(1.0, *sizes, 0.0):
         yield Text(
             f"All terms are nearly zero (importance below {largest:.1g}): the model gives every "
             "node about the same score.",
@@ -121,52 +97,98 @@ def column_tables(
         )
         return
     for name in dict.fromkeys(row["class"] for row in records):
-        output = terms.outputs.index(name)
-        yield Text(f"\n{_score_name(name, terms.unit)}", style="bold")
+        yield Text(f"\n{score_name(name, unit)}", style="bold")
         for title, crossed in (("column", False), ("cross", True)):
-            rows = [
-                row for row in records
-                if row["class"] == name and (len(row["columns"]) > 1) == crossed
-            ]  # fmt: skip
+            of_class = [row for row in records if row["class"] == name]
+            rows = [row for row in of_class if (len(row["columns"]) > 1) == crossed]
             if rows:
                 yield _terms_table(title, rows, largest)
+        if "average" not in summary:
+            continue
         sums = [
             f"{'one column' if size == 1 else f'{size} columns'} {value:#.3g}"
-            for size, value in terms.by_size(output).items()
+            for size, value in summary["by_number_of_columns"][name].items()
         ]
         yield Text(f"importance of all terms together: of {', of '.join(sums)}")
-        if terms.rest is not None:
-            yield Text(_unlisted(terms, output))
+        if name in summary["unlisted_importance"]:
+            yield Text(_unlisted(summary, name))
     legend = (
         "importance: standard deviation of the term over nodes, in the unit of the score (±: "
-        "standard error). inside: mean contribution of the nodes that have these values; low and "
-        "high: the lowest and highest quarter of nodes (eighth, for a term of one number)."
+        "standard error). inside: mean contribution of the nodes that have these values; of one "
+        "number those of its lowest and highest eighth."
     )
-    if terms.neighbours is not None:
+    if summary.get("of_neighbours"):
         legend += (
             " Of neighbours, inside is the quarter of nodes with most neighbours of these values. "
             "position in the graph: what a node with average columns would get at this place."
         )
-    if terms.unit == "margin":
+    if unit == "margin":
         legend += " margin: the score of the class minus the mean score of the others."
     yield Text(legend, style="dim")
 
 
-def _unlisted(terms: ColumnTerms, output: int) -> str:
+def term_screen(summary: Summary) -> Iterator[RenderableType]:
+    """Yield one term: what it adds for every combination of values."""
+    (term,) = summary["terms"]
+    error = "" if term["error"] is None else f" ± {term['error']:.2g}"
+    yield Text(CROSS.join(term["columns"]), style="bold")
+    words = f"{score_name(term['class'], summary['unit'])}: importance {term['importance']:#.3g}"
+    yield Text(words + error)
+    largest = max((abs(cell["contribution"]) for cell in term["cells"]), default=1.0) or 1.0
+    table = text_columns(*term["columns"])
+    for name in ("nodes", "contribution"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for cell in term["cells"]:
+        spread = "" if cell["error"] is None else f" ± {cell['error']:.2g}"
+        amount = f"{cell['contribution']:+.3g}{spread}"
+        names = map(Text, cell["names"])
+        table.add_row(*names, f"{cell['nodes']:,}", amount, _bar(cell["contribution"], largest))
+    yield table
+
+
+def node_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
+    """Yield one score of one node: from the average over nodes to this node."""
+    headline = f"node {summary['name']}"
+    if summary["predicted"] is not None:
+        headline += f": predicted {summary['predicted']}"
+    yield Text(headline, style="bold")
+    score = f"{score_name(summary['class'], summary['unit'])}: {summary['score']:+.4g}"
+    if summary["unit"] == "log-odds" and " rather than " not in summary["class"]:
+        score += f", probability {1 / (1 + np.exp(-summary['score'])):.0%}"
+    yield Text(score)
+    yield _waterfall(summary, top)
+    near = summary["neighbours"]
+    if near:
+        table = text_columns("neighbour")
+        table.add_column("contribution", justify="right")
+        table.add_column("")
+        largest = max(abs(each["contribution"]) for each in near[:top]) or 1.0
+        for each in near[:top]:
+            amount = each["contribution"]
+            table.add_row(Text(each["node"]), f"{amount:+.4g}", _bar(amount, largest))
+        yield table
+        others = len(near) - top
+        more = f"{count(others, 'more neighbour')} not shown. " if others > 0 else ""
+        yield Text(more + summary["meaning"], style="dim")
+    if summary["predicted"] is not None:
+        yield from _changes(summary["changes"])
+
+
+def _unlisted(summary: Summary, name: str) -> str:
     """Say how many crosses are not listed, how much they matter, and which columns are in them."""
-    assert terms.rest is not None
-    counts = [f"{number:,} of {size} columns" for size, number in terms.num_unlisted.items()]
+    counts = [f"{number:,} of {size} columns" for size, number in summary["unlisted"].items()]
     text = (
         f"not listed one by one, the weakest or too many to compare: {' and '.join(counts)}, "
-        f"importance together {float(terms.rest.importance[output]):#.3g}"
+        f"importance together {summary['unlisted_importance'][name]:#.3g}"
     )
-    largest = list(terms.unlisted_columns(output).items())[:_UNLISTED]
+    largest = list(summary["unlisted_by_column"][name].items())[:_UNLISTED]
     if not largest:
         return text
     return f"{text}; those with {', '.join(f'{name} {size:#.3g}' for name, size in largest)}"
 
 
-def _terms_table(title: str, rows: Sequence[dict[str, Any]], largest: float) -> Table:
+def _terms_table(title: str, rows: Sequence[Mapping[str, Any]], largest: float) -> Table:
     table = _wide_table(title)
     table.add_column("importance", justify="right", no_wrap=True)
     table.add_column("", width=_BAR)
@@ -182,18 +204,19 @@ def _terms_table(title: str, rows: Sequence[dict[str, Any]], largest: float) -> 
     return table
 
 
-def _inside(row: dict[str, Any]) -> str:
-    """Return the largest cells; of numbers the ends of the shape, or the corners."""
-    if "shape" in row:
-        ends = zip(("low", "high"), (row["shape"][0], row["shape"][-1]), strict=True)
-        return ", ".join(f"{name} {part['contribution']:+.3g}" for name, part in ends)
-    if "surface" in row:
-        return _corners(row["surface"])
-    if "slope" in row:
+def _inside(row: Mapping[str, Any]) -> str:
+    """Return the largest cells; of one number its lowest and highest part."""
+    cells = row.get("cells", [])
+    if "slope" in row and len(row["columns"]) == 1 and cells:
+        known = [cell for cell in cells if not cell["names"][0].endswith(" missing")] or cells
+        ends = zip(("low", "high"), (known[0], known[-1]), strict=True)
+        return ", ".join(f"{name} {cell['contribution']:+.3g}" for name, cell in ends)
+    if "slope" in row and not cells:
         return f"slope {row['slope']:+.3g}"
     return "; ".join(
-        cell_text(cell | {"names": [_short(name, row["columns"]) for name in cell["names"]]})
-        for cell in row["cells"][:2]
+        f"{' & '.join(_short(name, row['columns']) for name in cell['names'])} "
+        f"{cell['contribution']:+.3g}"
+        for cell in cells[:2]
     )
 
 
@@ -201,88 +224,36 @@ def _short(name: str, columns: Sequence[str]) -> str:
     """Return the name of a value without that of its column, which stands beside it."""
     for column in columns:
         for start in (column, column.split(": ", 1)[-1]):
-            if name.startswith((f"{start}=", f"{start}:")):
+            if name.startswith((f"{start}=", f"{start}:", f"{start} ")):
                 return name[len(start) + 1 :]
     return name
 
 
-def _corners(surface: Sequence[dict[str, Any]]) -> str:
-    """Return the corner of a surface with the largest contribution, and the one opposite."""
-    ends = [(min(values), max(values)) for values in zip(*(p["at"] for p in surface), strict=True)]
-    middles = [(low + high) / 2 for low, high in ends]
-    corners: dict[tuple[bool, ...], dict[str, Any]] = {}
-    for part in surface:
-        side = tuple(at > middle for at, middle in zip(part["at"], middles, strict=True))
-        if abs(part["contribution"]) > abs(
-            corners.get(side, {"contribution": 0.0})["contribution"]
-        ):
-            corners[side] = part
-    largest = sorted(corners.items(), key=lambda item: -abs(item[1]["contribution"]))[:2]
-    return "; ".join(
-        f"{' & '.join('high' if high else 'low' for high in side)} {part['contribution']:+.3g}"
-        for side, part in largest
-    )
-
-
-def column_node_tables(
-    answer: NodeAnswer, node: str, ids: Sequence[str], top: int
-) -> Iterator[RenderableType]:
-    """Yield one score of one node: from the average over nodes to this node."""
-    total = answer.total
-    headline = f"node {node}"
-    if answer.predicted is not None:
-        headline += f": predicted {answer.predicted}"
-    yield Text(headline, style="bold")
-    score = f"{_score_name(total.output, total.unit)}: {total.score:+.4g}"
-    if total.unit == "log-odds" and " rather than " not in total.output:
-        score += f", probability {1 / (1 + np.exp(-total.score)):.0%}"
-    yield Text(score)
-    yield _waterfall(total, top)
-    if answer.neighbours:
-        table = text_columns("neighbour")
-        table.add_column("contribution", justify="right")
-        table.add_column("")
-        listed = answer.neighbours[:top]
-        largest = max(abs(amount) for _, amount in listed) or 1.0
-        for neighbour, amount in listed:
-            table.add_row(Text(ids[neighbour]), f"{amount:+.4g}", _bar(amount, largest))
-        yield table
-        others = len(answer.neighbours) - top
-        more = f"{count(others, 'more neighbour')} not shown. " if others > 0 else ""
-        yield Text(more + answer.meaning, style="dim")
-    if answer.predicted is not None:
-        yield from _changes(answer)
-
-
-def _waterfall(total: NodeSum, top: int) -> Table:
+def _waterfall(summary: Summary, top: int) -> Table:
     """Return the way from the average to the score: own terms, neighbourhood, and both."""
-    listed = set(total.frame.index[:top])
     rows: list[tuple[str, float, bool]] = []
+    ranked = list(enumerate(summary["terms"]))
     for whose in WHOSE:
-        terms = total.frame[total.frame["whose"] == whose]
-        if terms.empty:
+        terms = [(at, term) for at, term in ranked if term["whose"] == whose]
+        if not terms:
             continue
-        rows.append((_WHOSE_NAMES[whose], float(terms["contribution"].sum()), True))
-        shown = terms[terms.index.isin(listed)]
-        for name, columns, amount in zip(
-            shown["term"], shown["columns"], shown["contribution"], strict=True
-        ):
-            held = [total.held[column] for column in columns if column in total.held]
-            name = CROSS.join(columns) if columns else name
-            rows.append((f"  {name}" + (f" ({', '.join(held)})" if held else ""), amount, False))
-        others = terms[~terms.index.isin(listed)]
-        if len(others):
-            rest = float(others["contribution"].sum())
-            rows.append((f"  {count(len(others), 'other term')}", rest, False))
-    places = total.average + np.cumsum([0.0, *(amount for _, amount, is_sum in rows if not is_sum)])
+        rows.append((_WHOSE_NAMES[whose], summary[whose], True))
+        for _, term in (each for each in terms if each[0] < top):
+            name, held = CROSS.join(term["columns"]) or "all other crosses", term["shown"]
+            name = f"  {name}" + (f" ({', '.join(held)})" if held else "")
+            rows.append((name, term["value"], False))
+        others = [term["value"] for at, term in terms if at >= top]
+        if others:
+            rows.append((f"  {count(len(others), 'other term')}", sum(others), False))
+    average, score = summary["average"], summary["score"]
+    places = average + np.cumsum([0.0, *(amount for _, amount, is_sum in rows if not is_sum)])
     low, high = float(places.min()), float(places.max())
     table = _wide_table("term", "score")
     table.show_footer = True
-    table.add_column("contribution", f"{total.score:+.4g}", justify="right")
-    table.add_column("", _track(total.score, total.score, low, high), width=_TRACK)
-    bar = _track(total.average, total.average, low, high)
-    table.add_row(total.start, f"{total.average:+.4g}", bar)
-    at = total.average
+    table.add_column("contribution", f"{score:+.4g}", justify="right")
+    table.add_column("", _track(score, score, low, high), width=_TRACK)
+    table.add_row("average", f"{average:+.4g}", _track(average, average, low, high))
+    at = average
     for name, amount, is_sum in rows:
         style = "bold" if is_sum else ""
         bar = Text("") if is_sum else _track(at, at + amount, low, high)
@@ -300,41 +271,26 @@ def _track(start: float, end: float, low: float, high: float) -> Text:
     return Text(" " * first + "█" * max(1, last - first), style="green" if end > start else "red")
 
 
-def _changes(answer: NodeAnswer) -> Iterator[RenderableType]:
+def _changes(changes: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     yield Text("\nWhat the model would need to see for another answer", style="bold")
-    for change in answer.changes:
-        parts = zip(change.columns, change.before, change.after, strict=True)
+    for change in changes:
+        parts = zip(change["columns"], change["before"], change["after"], strict=True)
         words = " and ".join(f"{name} {after} instead of {before}" for name, before, after in parts)
-        yield Text(f"{change.outcome}: {words}")
-    if not answer.changes:
+        yield Text(f"{change['outcome']}: {words}")
+    if not changes:
         yield Text("No change of one or two of its own columns gives another answer.")
-    else:
-        yield Text(
-            "This is the model's view, with the neighbourhood as it is. It does not say that the "
-            "change would cause the outcome.",
-            style="dim",
-        )
-
-
-def _score_name(name: str, unit: str) -> str:
-    if unit == name:
-        return name
-    kind = name if " rather than " in name else f"class {name}"
-    return f"{kind} ({unit})"
+        return
+    yield Text(
+        "This is the model's view, with the neighbourhood as it is. It does not say that the "
+        "change would cause the outcome.",
+        style="dim",
+    )
 
 
 def _wide_table(name: str, footer: str = "") -> Table:
     table = text_columns()
     table.add_column(name, footer, overflow="fold", ratio=1)
     return table
-
-
-def _left_out(share: str) -> Text:
-    return Text(
-        f"Named terms account for {share}; the rest is crosses of hidden units in later layers, "
-        "which have no names.",
-        style="dim",
-    )
 
 
 def _bar(value: float, largest: float) -> Text:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import confusion_matrix, precision_recall_curve, roc_curve
 
+from crossgcn.explanation.inside import number_text
 from crossgcn.explanation.reading import Floats, Ints
-from crossgcn.reports.format import count, shorten
-from crossgcn.reports.run_report.terms import brief, briefs, number_text
+from crossgcn.reports.format import brief, briefs, count, shorten
 
 _MOST_POINTS, _MOST_CURVES, _MOST_CLASSES, _BINS, _PARTS = 1_000, 12, 40, 10, 5
 _GRID = np.linspace(0, 1, 61)
@@ -50,7 +50,7 @@ def measure_classes(
             for label in order.tolist()
             if 0 < support[label] < len(truth)
         ],
-        "calibration": _calibrate(chances.max(axis=1), answers == truth),
+        "calibration": _calibrate(chances[np.arange(len(truth)), answers], answers == truth),
         "confusion": {
             "names": [names[label] for label in kept],
             "counts": matrix[np.ix_(kept, kept)].tolist(),

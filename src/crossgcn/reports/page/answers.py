@@ -13,10 +13,9 @@ from crossgcn.data.seals import read_sealed_json
 from crossgcn.errors import BadInput
 from crossgcn.experiments.predict import score_without_edges
 from crossgcn.experiments.run_folder import RunFolder, metrics_of_test
-from crossgcn.explanation.columns import ColumnTerms
-from crossgcn.reports.format import get_metric, shorten
-from crossgcn.reports.run_report.terms import brief, briefs, describe_in_words, together
-from crossgcn.training.metrics import METRICS
+from crossgcn.explanation.reading import Floats
+from crossgcn.explanation.terms import Explanation, Term
+from crossgcn.reports.format import brief, briefs, get_metric, grows, shorten
 from crossgcn.training.records import RECORD, RESULT
 
 Content = dict[str, Any]
@@ -38,7 +37,7 @@ def describe_metrics(run: RunFolder) -> list[Content]:
                 "name": name,
                 "label": metric.label,
                 "percent": metric.percent,
-                "grows": name not in METRICS or METRICS[name].grows,
+                "grows": grows(name),
                 "values": briefs(values),
                 "text": metric.spread(float(np.mean(values)), spread)
                 + ("\u00a0%" if metric.percent else ""),
@@ -95,7 +94,7 @@ def read_comparison(folder: Path, run: RunFolder) -> Content:
 
 
 def answer_in_words(
-    run: RunFolder, terms: ColumnTerms | None, comparison: Content | None
+    run: RunFolder, terms: Explanation | None, comparison: Content | None
 ) -> list[tuple[str, str]]:
     """Answer in words how good the model is, and whether the graph and crosses matter."""
     first, *_ = metrics = describe_metrics(run)
@@ -150,25 +149,25 @@ def answer_in_words(
             "single columns": [t for t in terms.terms if len(t.columns) == 1],
             "crosses": [t for t in terms.terms if len(t.columns) > 1],
         }
-        sums = {name: float(together(terms, some).mean()) for name, some in parts.items()}
-        near = [t for t in terms.terms if terms.whose(t) != "own"]
+        sums = {name: float(_together(terms, some).mean()) for name, some in parts.items()}
+        near = [t for t in terms.terms if t.whose != "own"]
         words = (
             f"In this model single columns together have an importance of "
             f"{sums['single columns']:.2g}{unit}, crosses {sums['crosses']:.2g}"
         )
         if near:
-            words += f"; terms with the neighbourhood {float(together(terms, near).mean()):.2g}"
+            words += f"; terms with the neighbourhood {float(_together(terms, near).mean()):.2g}"
         answers.append(("What is it made of?", f"{words}. {_MEANING}"))
     return answers
 
 
-def five_terms(terms: ColumnTerms) -> list[Content]:
+def five_terms(terms: Explanation) -> list[Content]:
     """Return the five terms that matter most, over all scores."""
     ranked = sorted(terms.terms, key=lambda term: -float(term.importance.mean()))[:5]
     return [
         {
             "name": shorten(term.name),
-            "whose": terms.whose(term),
+            "whose": term.whose,
             "importance": f"{float(term.importance.mean()):.3g}",
             "error": None if term.error is None else f"{float(term.error.mean()):.2g}",
             "share": brief(
@@ -178,6 +177,35 @@ def five_terms(terms: ColumnTerms) -> list[Content]:
         }
         for term in ranked
     ]
+
+
+def describe_in_words(terms: Explanation, term: Term, output: int) -> str:
+    """Return in a few words what a term does to a score."""
+    inside = terms.inside(term, output, 2)
+    name = shorten(terms.outputs[output], 60)
+    more, less = f"more likely {name}", f"less likely {name}"
+    if terms.unit == terms.outputs[output]:
+        more, less = f"larger {name}", f"smaller {name}"
+    if "slope" in inside:
+        words = more if inside["slope"] > 0 else less
+        if len(term.columns) == 1:
+            return f"the higher, the {words}"
+        return (
+            f"both high or both low: {words} than each alone says" if len(term.columns) == 2 else ""
+        )
+    return "; ".join(
+        f"{shorten(' and '.join(cell['names']), 80)}: {more if cell['contribution'] > 0 else less} "
+        f"({cell['contribution']:+.2g})"
+        for cell in inside["cells"]
+    )
+
+
+def _together(terms: Explanation, chosen: Sequence[Term]) -> Floats:
+    """Return the importance of some terms together, ``[outputs]``."""
+    total = np.zeros(terms.scores.shape)
+    for term in chosen:
+        total += term.contributions
+    return np.asarray(total.std(axis=0))
 
 
 def _guess(run: RunFolder, metrics: Sequence[Content]) -> str:
