@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from crossgcn.explanation.expansion import fold
 from numpy.typing import NDArray
 from torch import nn
 from torch_geometric.data import Data
@@ -53,6 +52,12 @@ def draw_transform(
     torch.manual_seed(seed)
     settings = {"order_weights": "learned"} | settings
     return live(CrossFeatureTransform(num_features, channels, order, **settings), seed)  # type: ignore[no-any-return]
+
+
+def fold(features: tuple[int, ...], binary: NDArray[np.bool_]) -> tuple[int, ...]:
+    """The features of a product, ascending; powers of 0/1 features are the feature itself."""
+    ones = {each for each in features if binary[each]}
+    return tuple(sorted([*ones, *(each for each in features if not binary[each])]))
 
 
 def enumerate_terms(

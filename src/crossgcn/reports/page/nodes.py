@@ -64,11 +64,8 @@ def pack_nodes(
     labels, rows = Labels(), []
 
     def describe(node: int) -> list[Any]:
-        name = shorten(run.shown[node])
-        return [
-            name,
-            None if not known[node] else brief(float(y[node])) if is_number else int(y[node]),
-        ]
+        truth = brief(float(y[node])) if is_number else int(y[node])
+        return [shorten(run.shown[node]), truth if known[node] else None]
 
     for done, node in enumerate(order, 1):
         name, truth = describe(node)
