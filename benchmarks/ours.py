@@ -65,7 +65,7 @@ def training_step(
 ) -> FullBatchStep:
     """Return the step that trains a model, as a callable that returns the loss."""
     config = RunConfig(weight_decay=weight_decay, precision=precision)
-    return FullBatchStep([model], graph, y, [train], config, seeds=[seed], device=device)
+    return FullBatchStep(model, graph, y, train, config, seed=seed, device=device)
 
 
 def check_peer(
@@ -103,7 +103,7 @@ def check_peer(
         # No weight decay: it would hide a small gradient in Adam's first moment.
         bare = training_step(ours, graph, data.y, train, weight_decay=0.0, **both)  # type: ignore[arg-type]
         bare()
-        pairs = zip(_first_gradients(bare, ours), peer.gradients(), strict=True)
+        pairs = zip(_first_gradients(bare), peer.gradients(), strict=True)
         for layer, (mine, theirs) in enumerate(pairs, 1):
             for place, expected in enumerate(theirs):
                 is_scalar = expected.numel() == 1  # its terms cancel, their rounding errors do not
@@ -123,24 +123,19 @@ def check_peer(
 def _scores(step: FullBatchStep) -> Tensor:
     """Return the scores of the training nodes, without training."""
     with torch.no_grad(), multiplying_in(step.config.precision, step.device):
-        return step.objective().scores[0, :, : step.objective.targets.num_classes]
+        scores: Tensor = step.model.train()(*step.targets.inputs)
+        return scores
 
 
-def _first_gradients(step: FullBatchStep, start: NodeClassifier) -> list[list[Tensor]]:
+def _first_gradients(step: FullBatchStep) -> list[list[Tensor]]:
     """Return the gradients of a step's first call: a tenth of each is Adam's first moment.
 
     They are those of the timed step, even if it is compiled or captured.
     """
-    shapes = {name: weight.shape for name, weight in start.named_parameters()}
-    names = {id(weight): name for name, weight in step.model.named_parameters()}
     found: dict[int, Tensor] = {}
-    for group in step.optimizer.groups:
-        for weight, order, mean in zip(group.weights, group.orders, group.means, strict=True):
-            inverse = [order.index(dim) for dim in range(len(order))]
-            taken = mean.permute(inverse)[0]
-            for dim, length in enumerate(shapes[names[id(weight)]]):
-                taken = taken.narrow(dim, 0, length)
-            found[id(weight)] = 10 * taken
+    for weight, _, mean, *_ in step.optimizer.states():
+        order = sorted(range(weight.dim()), key=lambda dim: -weight.stride(dim))
+        found[id(weight)] = 10 * mean.permute([order.index(dim) for dim in range(len(order))])
     gradients = []
     for weight, order_weights in weights_of(step.model):
         trained = found.get(id(order_weights))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from crossgcn import PreparedGraph, build_model, load_dataset, make_splits
-from crossgcn.graph import ModelBatchMatrix, SparseMatrix, edges_of_kind, receptive_field
+from crossgcn.graph import SparseMatrix, edges_of_kind, receptive_field
 
 
 def test_on_a_path_each_hop_reaches_one_node_further() -> None:
@@ -61,14 +61,6 @@ def test_a_block_says_where_its_rows_are_among_its_columns() -> None:
         assert block.shape[1] == len(reached)
         reached = block.own_rows(reached)
     assert torch.equal(reached, numbers[targets])
-    some, everyone = (receptive_field([adjacency], nodes) for nodes in (targets, torch.arange(5)))
-    stacked = ModelBatchMatrix([some.blocks[0], everyone.blocks[0]])
-    sent = torch.zeros(2, 5, 1)
-    for model, field in enumerate((some, everyone)):
-        sent[model, : len(field.input_rows)] = numbers[field.input_rows]
-    kept = stacked.own_rows(sent)
-    assert torch.equal(kept[0, :2], numbers[targets])
-    assert torch.equal(kept[1], numbers)
 
 
 def test_the_whole_graph_is_not_looked_up_row_by_row() -> None:

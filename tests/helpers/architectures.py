@@ -9,8 +9,6 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from crossgcn.graph import PreparedGraph
-from crossgcn.kernels import ops, plain
 from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier
 
@@ -51,11 +49,6 @@ def make(architecture: str, data: Data, seed: int, dropout: float = 0.5) -> Node
     )
 
 
-def graph_of(architecture: str, data: Data) -> PreparedGraph:
-    """The graph with what a model takes for features."""
-    return PreparedGraph(data.x, data.edge_index)
-
-
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
     """Threads cost more than they bring on a graph this small."""
@@ -63,8 +56,3 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plain PyTorch throughout, from here on."""
-    monkeypatch.setattr(ops, "_compiled", lambda *_: plain)

@@ -15,13 +15,12 @@ from triton.backends.compiler import (  # type: ignore[import-not-found, import-
 from triton.runtime.jit import JITFunction  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 from crossgcn.kernels import gpu
-from crossgcn.kernels.draws import Draws
-from crossgcn.kernels.gpu.halves import halve, pad_rows
-from crossgcn.kernels.gpu.products import DroppedProduct, Precision
+from crossgcn.kernels.dropout_bits import DropoutBits
+from crossgcn.kernels.gpu.products import halve, multiply
 from crossgcn.kernels.pattern import Pattern
 
 A100, H200 = 80, 90
-DRAWS = Draws(torch.tensor([5]), torch.tensor(2), 1)
+BITS = DropoutBits(torch.tensor(5), torch.tensor(2), 1)
 ROWS = 200
 
 
@@ -63,58 +62,26 @@ def compiled(
         assert f".target sm_{request.param}" in kernel.asm["ptx"]
 
 
-@pytest.fixture(params=["ieee", "tf32"])
-def precision(request: pytest.FixtureRequest) -> Iterator[Precision]:
-    matmul = torch.backends.cuda.matmul
-    before = matmul.fp32_precision
-    matmul.fp32_precision = request.param
-    yield "tf32" if request.param == "tf32" else "fp32"
-    matmul.fp32_precision = before
-
-
-@pytest.mark.parametrize("width", [32, 64, 300])
-@pytest.mark.parametrize("activate", [False, True])
-def test_products(
-    precision: Precision, activate: bool, width: int, compiled: dict[str, Any]
-) -> None:
-    x = pad_rows(torch.randn(ROWS, 602))
-    shrink = None if activate else halve(x, exact=False).shrink
-    product = DroppedProduct(x, DRAWS, 0.5, precision, activate, shrink)
-    product.project(torch.randn(602, width))
-    product.backward(torch.randn(ROWS, width), with_x=True)
+@pytest.mark.parametrize(("terms", "width"), [(602, 32), (602, 300), (32, 64), (20, 300)], ids=str)
+def test_products(terms: int, width: int, compiled: dict[str, Any]) -> None:
+    left, right = halve(torch.randn(ROWS, terms)), halve(torch.randn(terms, width))
+    along = halve(torch.randn(ROWS, width))
+    multiply(left, right)
+    multiply(left, along, turn_left=True)
+    multiply(along, right, turn_right=True)
     assert compiled.keys() >= {"_halve", "_multiply"}
 
 
-@pytest.mark.parametrize(("order", "channels"), [(2, 20), (2, 128), (3, 128)])
-def test_crosses(precision: Precision, order: int, channels: int, compiled: dict[str, Any]) -> None:
-    projections, slope = torch.randn(1, ROWS, order * channels), torch.randn(1, ROWS, channels)
-    given, how = (projections, torch.randn(1, order)), (False, True, True)
-    gpu.cross(*given, False)
-    gpu.cross_to_sum(*given, False, True)
-    gpu.cross_backward(slope, *given, *how)
-    gpu.cross_backward_to_multiply(slope, *given, *how, exact=precision == "fp32")
-    assert compiled.keys() == {"_cross", "_cross_backward"}
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("width", [16, 128, 300])
-def test_sums_over_rows(
-    precision: Precision, width: int, dtype: torch.dtype, compiled: dict[str, Any]
-) -> None:
-    lengths = torch.tensor([0, 3, 900, 901])
-    pattern = Pattern(lengths, torch.arange(901) % ROWS)
-    gpu.row_sums(pattern, torch.randn(901), torch.randn(ROWS, width, dtype=dtype))
-    assert compiled.keys() >= {"_sum_segments", "_add_slots"}
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_rest_of_a_step(dtype: torch.dtype, compiled: dict[str, Any]) -> None:
-    x = torch.randn(ROWS, 7, dtype=dtype)
-    gpu.drop(x, None, DRAWS, 0.5, True)
-    gpu.drop_backward(x, x, None, DRAWS, 0.5, True)
-    scores, labels = x.unsqueeze(0), torch.zeros(1, ROWS, dtype=torch.long)
-    gpu.score(scores, labels, torch.tensor([ROWS]), 5)
-    weights = [torch.randn(3000), torch.randn(7)]
-    steps = [torch.ones(()), torch.ones(())]
-    gpu.adam(weights, weights, weights, weights, steps, 0.1, (0.1, 0.0))
-    assert compiled.keys() == {"_drop", "_score", "_add_scores", "_adam"}
+@pytest.mark.parametrize(("order", "channels"), [(2, 20), (3, 128)])
+def test_the_rest_of_a_step(order: int, channels: int, compiled: dict[str, Any]) -> None:
+    for dtype in (torch.float32, torch.bfloat16):
+        projections = torch.randn(ROWS, order * channels, dtype=dtype)
+        given, slope = (projections, torch.randn(order)), projections[:, :channels]
+        gpu.cross(*given, False, True)
+        gpu.cross_backward(slope, *given, False, True, True)
+        gpu.drop(projections, BITS, 0.5, True)
+        gpu.drop_backward(projections, projections, BITS, 0.5, True)
+        pattern = Pattern(torch.tensor([0, 3, 900, 901]), torch.arange(901) % ROWS)
+        gpu.row_sums(pattern, torch.randn(901), projections)
+    names = {"_cross", "_cross_backward", "_drop", "_sum_segments", "_add_slots"}
+    assert compiled.keys() == names

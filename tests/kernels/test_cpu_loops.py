@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-loops = pytest.importorskip("crossgcn.kernels.cpu.loops")
+from crossgcn.kernels import reference
+from crossgcn.kernels.dropout_bits import DropoutBits, threshold
+
+loops = pytest.importorskip("crossgcn.kernels.cpu_loops")
+hop_loops = pytest.importorskip("crossgcn.kernels.cpu_hop_loops")
 single = np.float32
 
 
@@ -136,29 +140,118 @@ def test_a_bias_is_added_to_every_row_and_its_gradient_is_their_sum() -> None:
     np.testing.assert_allclose(total, matrix.sum(0, dtype=float), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("shared", [0, 1])
-def test_decay_alone_is_adam_with_no_gradient_to_the_bit(shared: int) -> None:
-    start = np.random.default_rng(0).normal(size=2500).astype(single)
-    weight, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)
-    nothing, count = np.zeros_like(start), np.arange(1, 61)
-    sizes = (0.02 / (1 - 0.9**count)).astype(single)
-    corrections = ((1 - 0.999**count) ** -0.5).astype(single)
-    for size, correction in zip(sizes, corrections, strict=True):
-        loops.adam[0](weight, nothing, mean, square, size, correction, single(0.05))
-    alone = start.copy()
-    loops.decay_alone[shared](alone, sizes, corrections, single(0.05))
-    np.testing.assert_array_equal(alone, weight)
+@given(
+    entries=st.integers(0, 200),
+    p=st.sampled_from([0.0, 0.1, 0.9]),
+    activate=st.booleans(),
+    step=st.integers(0, 2**32 - 1),
+)
+def test_drop_and_its_gradient_equal_the_plain_ones(
+    entries: int, p: float, activate: bool, step: int
+) -> None:
+    bits = DropoutBits(torch.tensor(2**32 - 1), torch.tensor(step), 3)
+    x, gradient = normal(entries, seed=1), normal(entries, seed=2)
+    x[::7] = 0.0
+    exact = reference.drop(torch.from_numpy(x).double(), bits, p, activate)
+    np.testing.assert_allclose(dropped(x, x, bits, p, activate), exact, rtol=1e-5, atol=1e-6)
+    twins = (torch.from_numpy(array).double() for array in (gradient, x))
+    exact = reference.drop_backward(*twins, bits, p, activate)
+    actual = dropped(gradient, x, bits, p, activate)
+    np.testing.assert_allclose(actual, exact, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("shared", [0, 1])
-def test_dropping_in_another_order_drops_the_same_entries(shared: int) -> None:
-    random = np.random.default_rng(1)
-    values, order = random.random(999, dtype=single), random.permutation(999).astype(np.uint32)
-    least, scale = np.uint32(2**31), single(2.0)
-    own, other = np.empty_like(values), np.empty_like(values)
-    seeds = np.array([2**32 - 3])
-    bounds = np.array([0, values.size])
-    loops.drop[0](values, values, own, bounds, seeds, 5, 0, least, scale, False)
-    loops.drop_ordered[shared](values[order], order, other, seeds[0], 5, least, scale)
-    np.testing.assert_array_equal(other, own[order])
-    assert 0.4 < np.mean(own == 0) < 0.6
+def dropped(taken: Any, x: Any, bits: DropoutBits, p: float, activate: bool) -> Any:
+    out = np.empty_like(taken)
+    key = bits.seed.item(), bits.step.item(), bits.site
+    how = np.uint32(threshold(p)), single(1 / (1 - p)), activate
+    loops.call(loops.drop, 5000, taken, x, out, *key, *how)
+    return out
+
+
+@given(
+    order=st.integers(1, 5),
+    rows=st.sampled_from([1, 5, 63, 64, 65, 130]),
+    channels=st.integers(1, 9),
+    release=st.booleans(),
+    seed=st.integers(0, 2**16),
+)
+def test_cross_and_its_gradients_equal_the_plain_ones(
+    order: int, rows: int, channels: int, release: bool, seed: int
+) -> None:
+    projections, weights = normal(rows, order * channels, seed=seed), normal(order, seed=seed + 1)
+    gradient = normal(rows, channels, seed=seed + 2)
+    exact = [torch.from_numpy(array).double() for array in (gradient, projections, weights)]
+    expected = reference.cross(*exact[1:], release, False)
+    crossed = np.empty_like(gradient)
+    loops.call(loops.cross, 5000, projections, weights, release, crossed)
+    np.testing.assert_allclose(crossed, expected, rtol=1e-4, atol=1e-4)
+    for_projections, for_weights = reference.cross_backward(*exact, release, False, True)
+    found, sums = crossed_backward(gradient, projections, weights, release)
+    np.testing.assert_allclose(found, for_projections, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(sums, for_weights, rtol=1e-3, atol=1e-3)
+
+
+def crossed_backward(gradient: Any, projections: Any, weights: Any, release: bool) -> Any:
+    rows, channels = gradient.shape
+    chunks = -(-rows // loops.ROWS_PER_CHUNK)
+    sums = np.zeros((chunks, weights.size, channels), dtype=single)
+    out = np.empty_like(projections)
+    loops.call(loops.cross_backward, 5000, gradient, projections, weights, release, out, sums)
+    return out, sums.sum(axis=(0, 2), dtype=float)
+
+
+def test_a_sum_over_many_rows_keeps_its_digits() -> None:
+    """One running float32 sum over these rows would stop growing long before the end."""
+    rows = 30_000
+    given = np.ones((rows, 1), single), np.full((rows, 2), 0.1, single), np.ones(2, single)
+    assert crossed_backward(*given, False)[1] == pytest.approx([0.1 * rows, 0.01 * rows], rel=2e-6)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_number_gone_wrong_is_not_hidden(bad: float) -> None:
+    for order in (1, 2, 3):
+        projections, weights = np.ones((4, 2 * order), single), np.ones(order, single)
+        projections[2, -1] = bad
+        out = np.empty((4, 2), single)
+        loops.call(loops.cross, 1, projections, weights, False, out)
+        assert np.argwhere(~np.isfinite(out)).tolist() == [[2, 1]]
+        back, sums = crossed_backward(
+            projections[:, -2:].copy(), np.ones_like(projections), weights, False
+        )
+        assert (~np.isfinite(back[2])).tolist() == [False, True] * order
+        assert not np.isfinite(sums).any()
+
+
+def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    bits = DropoutBits(torch.tensor(5), torch.tensor(6), 0)
+    hops = [normal(2, 24, 333, seed=10), normal(1, 24, seed=11), normal(3, 24, seed=12)]
+    bias, slope = normal(4, 3, seed=13), normal(4, 3, 333, seed=14)
+
+    def fill(kernel: Any, given: list[Any], filled: list[Any]) -> list[Any]:
+        results = [np.empty_like(each) for each in filled]
+        loops.call(kernel, 5000, *given, *results)
+        return results
+
+    def results() -> list[Any]:
+        weights = [*(normal(5000, seed=seed) for seed in (6, 7, 8)), abs(normal(5000, seed=9))]
+        loops.call(loops.adam, 5000, *weights, single(1), single(2), single(3))
+        x = normal(20_500, seed=1)
+        return [
+            dropped(x, x, bits, 0.5, True),
+            *crossed_backward(*(normal(333, 20 * k, seed=k) for k in (1, 3)), x[:3], True),
+            *weights,
+            *fill(hop_loops.score_units, [*hops, bias], [slope]),
+            *fill(hop_loops.score_units_backward, [slope, *hops], [*hops, bias]),
+        ]
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = results()
+        monkeypatch.setattr(loops, "_SHARED_FROM", 1)
+        torch.set_num_threads(2)
+        shared = results()
+    finally:
+        torch.set_num_threads(before)
+    for one, two in zip(alone, shared, strict=True):
+        np.testing.assert_array_equal(one, two)

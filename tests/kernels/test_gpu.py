@@ -13,7 +13,7 @@ needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="needs Tri
 @needs_triton
 def test_the_kernels_for_gpus_equal_the_plain_ones() -> None:
     # Kernels must be interpreted without a GPU.
-    run("gpu_cases.py", "gpu_product_cases.py", interpret=not torch.cuda.is_available())
+    run("gpu_cases.py", interpret=not torch.cuda.is_available())
 
 
 @needs_triton

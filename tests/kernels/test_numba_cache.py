@@ -7,7 +7,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from crossgcn.kernels.cpu.loops import _jit, is_private
+from crossgcn.kernels.cpu_loops import _jit, is_private
 
 
 def add_one(number: int) -> int:

@@ -3,180 +3,105 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from architectures import ARCHITECTURES, graph_of, make, one_thread  # noqa: F401
+from architectures import ARCHITECTURES, make, one_thread  # noqa: F401
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
+from crossgcn import CrossGCN
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.compiled import can_be_compiled, lay_out_weights
 from crossgcn.training.config import RunConfig
 from crossgcn.training.full_batch import FullBatchStep
-from crossgcn.training.model_batch import can_be_compiled, stack_models
 from crossgcn.training.objective import find_targets
 from crossgcn.training.scoring import NodeScorer
 
 pytest.importorskip("numba")
-IN_PYTORCH = ("gin",)
-COMPILED = [name for name in ARCHITECTURES if name not in IN_PYTORCH]
+COMPILED = [name for name in ARCHITECTURES if name != "gin"]
 DECAY = 0.05
 SEED = 2**32 - 3
 
 
-def training(model: NodeClassifier, graph: PreparedGraph, data: Data) -> FullBatchStep:
+def training(model: NodeClassifier, data: Data, *, sparse: bool = True) -> FullBatchStep:
+    graph = PreparedGraph(data.x if sparse else data.x.to_dense(), data.edge_index)
     nodes = make_splits(data, "random", num_splits=1, train=5)[0].train
-    return FullBatchStep(
-        [model],
-        graph,
-        data.y,
-        [nodes],
-        RunConfig(learning_rate=0.02, weight_decay=DECAY),
-        seeds=[SEED],
-    )
+    config = RunConfig(learning_rate=0.02, weight_decay=DECAY)
+    return FullBatchStep(model, graph, data.y, nodes, config, seed=SEED)
 
 
-def dense_twin(graph: PreparedGraph) -> PreparedGraph:
-    twin = deepcopy(graph)
-    if isinstance(twin.x, SparseMatrix):
-        twin.x = torch.from_numpy(twin.x.to_scipy().toarray())
-    return twin
-
-
-def exact_pass(step: FullBatchStep) -> tuple[Tensor, int, dict[str, Tensor]]:
-    """Loss, right answers and gradients of the next step, by autograd in float64."""
+def exact_pass(step: FullBatchStep) -> tuple[Tensor, float, dict[str, Tensor]]:
+    """Loss, accuracy and gradients of the next step, by autograd in float64."""
     twin = deepcopy(step.model).double().train()
-    twin.dropout.follow(torch.tensor([SEED]), step.count + 1)
-    x, blocks = step.objective.targets.inputs
-    if isinstance(x, SparseMatrix):
-        x = x.with_values(x.values.double())
-    else:
-        assert isinstance(x, Tensor)
-        x = x.double()
-    scores = twin(x, tuple(block.with_values(block.values.double()) for block in blocks))[0]
-    labels = step.objective.targets.labels[0]
-    loss = cross_entropy(scores, labels)
-    total = loss
-    for name, weight in twin.named_parameters():
-        learned = name.endswith("order_weights") and _is_learned(twin, name)
+    twin.dropout.follow(torch.tensor(SEED), step.count + 1)
+    x, blocks = step.targets.inputs
+    exact = x.with_values(x.values.double()) if isinstance(x, SparseMatrix) else x.double()
+    scores = twin(exact, tuple(block.with_values(block.values.double()) for block in blocks))
+    labels = step.targets.labels
+    loss = total = cross_entropy(scores, labels)
+    weights = dict(twin.named_parameters())
+    for name, weight in weights.items():
         if name.endswith(".weight"):
             total = total + 0.5 * DECAY * weight.square().sum()
-        elif learned:
-            total = total + 0.5 * DECAY * weight[..., 1:].square().sum()
-    gradients = torch.autograd.grad(total, list(twin.parameters()), allow_unused=True)
-    names = [name for name, _ in twin.named_parameters()]
-    right = int((scores.argmax(1) == labels).sum())
-    filled = [
-        torch.zeros_like(weight) if gradient is None else gradient
-        for weight, gradient in zip(twin.parameters(), gradients, strict=True)
-    ]
-    return loss.detach(), right, dict(zip(names, filled, strict=True))
-
-
-def _is_learned(model: NodeClassifier, name: str) -> bool:
-    module = model.get_submodule(name.removesuffix(".order_weights"))
-    assert isinstance(module, CrossFeatureTransform)
-    return module.order_aggregation == "learned"
+        elif name.endswith("order_weights"):
+            module = twin.get_submodule(name.removesuffix(".order_weights"))
+            assert isinstance(module, CrossFeatureTransform)
+            if module.order_aggregation == "learned":
+                total = total + 0.5 * DECAY * weight[1:].square().sum()
+    gradients = torch.autograd.grad(
+        total, list(weights.values()), allow_unused=True, materialize_grads=True
+    )
+    accuracy = float((scores.argmax(1) == labels).double().mean())
+    return loss.detach(), accuracy, dict(zip(weights, gradients, strict=True))
 
 
 def assert_steps_are_exact(step: FullBatchStep, steps: int = 4) -> None:
     """Follow some steps with PyTorch's Adam in float64, on gradients by autograd."""
     assert step._compiled is not None
-    names = [name for name, _ in step.model.named_parameters()]
-    weights = [torch.nn.Parameter(weight.detach().double()) for weight in step.model.parameters()]
-    optimizer = torch.optim.Adam(weights, lr=0.02)
+    live = dict(step.model.named_parameters())
+    places = [weight.data_ptr() for weight in live.values()]
+    twins = {name: torch.nn.Parameter(weight.detach().double()) for name, weight in live.items()}
+    optimizer = torch.optim.Adam(twins.values(), lr=0.02)
     for _ in range(steps):
-        loss, right, gradients = exact_pass(step)
+        loss, accuracy, gradients = exact_pass(step)
         step.run()
-        torch.testing.assert_close(step.losses[0].double(), loss, rtol=1e-5, atol=1e-6)
-        count = float(step.objective.targets.counts)
-        assert float(step.accuracies) == right / count
-        for name, weight in zip(names, weights, strict=True):
-            weight.grad = gradients[name]
+        torch.testing.assert_close(step.loss.double(), loss, rtol=1e-5, atol=1e-6)
+        assert float(step.accuracy) == accuracy
+        for name, twin in twins.items():
+            twin.grad = gradients[name]
         optimizer.step()
-        for name, weight in zip(names, weights, strict=True):
-            live = step.model.get_parameter(name)
-            torch.testing.assert_close(live.double(), weight, rtol=1e-4, atol=1e-5)
+        for name, twin in twins.items():
+            torch.testing.assert_close(live[name].double(), twin, rtol=1e-4, atol=1e-5)
+    assert [weight.data_ptr() for weight in live.values()] == places
 
 
-@pytest.mark.parametrize("features", ["sparse", "dense"])
+@pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize("dropout", [0.5, 0.0])
 @pytest.mark.parametrize("architecture", COMPILED)
 def test_steps_are_those_of_autograd_and_torchs_adam(
-    architecture: str, dropout: float, features: str, small_graph: Data
+    architecture: str, dropout: float, sparse: bool, small_graph: Data
 ) -> None:
-    graph = graph_of(architecture, small_graph)
-    graph = graph if features == "sparse" else dense_twin(graph)
     model = make(architecture, small_graph, seed=1, dropout=dropout)
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(0.1 * torch.randn_like(weight))
-    assert_steps_are_exact(training(model, graph, small_graph))
+    assert_steps_are_exact(training(model, small_graph, sparse=sparse))
 
 
-@pytest.mark.parametrize("architecture", COMPILED)
-def test_gradients_are_those_of_autograd(architecture: str, small_graph: Data) -> None:
-    step = training(
-        make(architecture, small_graph, seed=2), graph_of(architecture, small_graph), small_graph
-    )
-    _, _, gradients = exact_pass(step)
-    compiled = step._compiled
-    assert compiled is not None
-    with torch.no_grad():
-        before = [weight.detach().clone() for weight in step.model.parameters()]
-    step.run()
-    updates = iter(compiled.updates)
-    names = {id(weight): name for name, weight in step.model.named_parameters()}
-    starts = dict(zip(names.values(), before, strict=True))
-    for group in step.optimizer.groups:
-        for weight, order in zip(group.weights, group.orders, strict=True):
-            *_, (layer, gradient), decay = next(updates)
-            name = names[id(weight)]
-            start = starts[name].permute(order).reshape(-1).double()
-            whole = (
-                torch.from_numpy(getattr(layer, gradient)).double().view(-1) + float(decay) * start
-            )
-            expected = gradients[name].permute(order).reshape(-1)
-            torch.testing.assert_close(whole, expected, rtol=1e-4, atol=1e-6)
-    assert next(updates, None) is None
-
-
-@pytest.mark.parametrize("architecture", ["cross-gcn", "three layers", "aggregate first"])
 def test_both_ways_to_multiply_sparse_matrices_give_the_same_steps(
-    architecture: str, small_graph: Data, monkeypatch: pytest.MonkeyPatch
+    small_graph: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("crossgcn.training.compiled.network._BAG_FROM", 0)
-    graph = graph_of(architecture, small_graph)
-    assert_steps_are_exact(training(make(architecture, small_graph, seed=1), graph, small_graph))
-
-
-def test_the_models_own_weights_are_trained_and_no_copy(small_graph: Data) -> None:
-    step = training(
-        make("three layers", small_graph, seed=1), graph_of("cross-gcn", small_graph), small_graph
-    )
-    places = [weight.data_ptr() for weight in step.model.parameters()]
-    for _ in range(2):
-        before = [weight.detach().clone() for weight in step.model.parameters()]
-        step.run()
-        for old, weight in zip(before, step.model.parameters(), strict=True):
-            assert not torch.equal(old, weight)
-    assert [weight.data_ptr() for weight in step.model.parameters()] == places
-    with torch.no_grad():
-        for weight in step.model.parameters():
-            weight.zero_()
-    step.run()
-    assert float(step.losses) == pytest.approx(float(np.log(3)), rel=1e-6)
+    assert_steps_are_exact(training(make("three layers", small_graph, seed=1), small_graph))
 
 
 def test_a_restart_takes_the_same_steps_again(small_graph: Data) -> None:
-    step = training(
-        make("learned", small_graph, seed=1), graph_of("learned", small_graph), small_graph
-    )
+    step = training(make("learned", small_graph, seed=1), small_graph)
     runs = []
     for _ in range(2):
         runs.append([float(step()) for _ in range(5)])
@@ -188,31 +113,56 @@ def test_a_restart_takes_the_same_steps_again(small_graph: Data) -> None:
 def test_scores_without_dropout_are_those_of_the_model(
     architecture: str, small_graph: Data
 ) -> None:
-    model, graph = make(architecture, small_graph, seed=3), graph_of(architecture, small_graph)
-    nodes = torch.arange(0, 90, 4)
-    stacked = stack_models([model])
-    targets = find_targets(stacked, graph, small_graph.y, [nodes], torch.device("cpu"))
-    scorer = NodeScorer(stacked, targets, RunConfig(), small_graph.y)
+    model, nodes = make(architecture, small_graph, seed=3), torch.arange(0, 90, 4)
+    lay_out_weights(model)
+    graph = PreparedGraph(small_graph.x, small_graph.edge_index)
+    targets = find_targets(model, graph, small_graph.y, nodes, torch.device("cpu"))
+    scorer = NodeScorer(model, targets, RunConfig(), small_graph.y)
     assert scorer._network is not None
-    x = graph.x if isinstance(graph.x, Tensor) else small_graph.x.to_dense()
     for _ in range(2):
-        losses, accuracies = scorer()
-        with torch.no_grad():
-            expected = model.eval()(x, small_graph.edge_index)[nodes]
-            for weight, own in zip(stacked.parameters(), model.parameters(), strict=True):
-                own.mul_(1.5)
-                weight.mul_(1.5)
+        loss, accuracy = scorer()
         labels = small_graph.y[nodes]
-        assert float(losses) == pytest.approx(float(cross_entropy(expected, labels)), rel=1e-5)
-        assert float(accuracies) == int((expected.argmax(1) == labels).sum()) / len(nodes)
+        with torch.no_grad():
+            expected = model.eval()(small_graph.x.to_dense(), small_graph.edge_index)[nodes]
+            for weight in model.parameters():
+                weight.mul_(1.5)
+        assert float(loss) == pytest.approx(float(cross_entropy(expected, labels)), rel=1e-5)
+        assert float(accuracy) == float((expected.argmax(1) == labels).double().mean())
+
+
+class Louder(CrossGCN):
+    def apply_layer(self, *args: Any) -> Tensor:
+        return 10 * super().apply_layer(*args)
+
+
+def test_models_with_code_of_their_own_are_trained_as_they_are(small_graph: Data) -> None:
+    def first_loss(model: NodeClassifier) -> float:
+        step = training(model, small_graph)
+        assert (step._compiled is not None) == (type(model) is CrossGCN)
+        return float(step())
+
+    torch.manual_seed(0)
+    plain, louder = (kind(24, 8, 2, 3, dropout=0.0) for kind in (CrossGCN, Louder))
+    louder.load_state_dict(plain.state_dict())
+    nodes = make_splits(small_graph, "random", num_splits=1, train=5)[0].train
+    scores = louder(small_graph.x, small_graph.edge_index)[nodes]
+    expected = cross_entropy(scores, small_graph.y[nodes]).detach()
+    assert first_loss(louder) == pytest.approx(float(expected), rel=1e-5)
+    assert first_loss(louder) != pytest.approx(first_loss(plain), rel=1e-3)
 
 
 def test_models_the_kernels_do_not_know_are_left_to_autograd(small_graph: Data) -> None:
-    def known(name: str, count: int = 1, **settings: Any) -> bool:
-        models = [build_model(name, 24, 3, **settings) for _ in range(count)]
-        return can_be_compiled(stack_models(models))
-
-    assert known("cross-gcn") and known("mlp")
-    assert not known("gin") and not known("cross-gcn", count=2)
-    doubles = stack_models([build_model("cross-gcn", 24, 3)]).double()
-    assert not can_be_compiled(doubles)
+    known = build_model("cross-gcn", 24, 3)
+    assert can_be_compiled(known) and can_be_compiled(build_model("mlp", 24, 3))
+    assert not can_be_compiled(build_model("gin", 24, 3))
+    assert not can_be_compiled(build_model("cross-gcn", 24, 3, order_weights="attention"))
+    assert not can_be_compiled(deepcopy(known).double())
+    frozen, hooked, calls = deepcopy(known), deepcopy(known), []
+    still = next(frozen.parameters()).requires_grad_(False)
+    hooked.layers[0].register_forward_hook(lambda *_: calls.append(1))
+    assert not can_be_compiled(frozen) and not can_be_compiled(hooked)
+    step = training(frozen, small_graph)
+    step()
+    assert torch.equal(next(step.model.parameters()), still)
+    training(hooked, small_graph)()
+    assert calls

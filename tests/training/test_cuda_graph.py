@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from model_batches import train_together
 from torch_geometric.data import Data
 
+from crossgcn import CrossGCN, train_full_batch
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import HopSource, Scale
 from crossgcn.models.catalogue import build_model
-from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training import device, full_batch, loop
 from crossgcn.training.batches import step as batch_step
 from crossgcn.training.batches.step import MiniBatchStep
@@ -41,101 +40,62 @@ def recording(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
 
 
-def models(data: Data) -> list[NodeClassifier]:
-    made = []
-    for seed in range(3):
-        torch.manual_seed(seed)
-        made.append(build_model("cross-gcn", data.x.size(1), 3, hidden_channels=8))
-    return made
-
-
-def train(data: Data, epochs: int) -> list[TrainedModel]:
-    graph = PreparedGraph(data.x, data.edge_index)
-    splits = make_splits(data, "random", num_splits=3, train=5)
-    results = train_together(models(data), graph, data.y, splits, [0, 1, 2], epochs=epochs)
-    assert all(isinstance(result, TrainedModel) for result in results)
-    return [result for result in results if isinstance(result, TrainedModel)]
+def start(data: Data, device: str = "cpu") -> FullBatchStep:
+    torch.manual_seed(0)
+    model = build_model("cross-gcn", data.x.size(1), 3, hidden_channels=8)
+    graph, nodes = PreparedGraph(data.x, data.edge_index), torch.arange(15)
+    return FullBatchStep(model, graph, data.y, nodes, RunConfig(), seed=0, device=device)
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 30])
 def test_warming_up_leaves_no_trace(
     epochs: int, small_graph: Data, request: pytest.FixtureRequest
 ) -> None:
-    plain = train(small_graph, epochs)
+    def train() -> TrainedModel:
+        torch.manual_seed(0)
+        model = build_model("cross-gcn", small_graph.x.size(1), 3, hidden_channels=8)
+        graph = PreparedGraph(small_graph.x, small_graph.edge_index)
+        split = make_splits(small_graph, "random", num_splits=1, train=5)[0]
+        return train_full_batch(model, graph, small_graph.y, split, seed=0, epochs=epochs)
+
+    plain = train()
     request.getfixturevalue("recording")
-    for ours, theirs in zip(train(small_graph, epochs), plain, strict=True):
-        assert ours.history == theirs.history
-        assert ours.best_epoch == theirs.best_epoch
-        assert all(torch.equal(value, theirs.state[name]) for name, value in ours.state.items())
+    ours = train()
+    assert ours.history == plain.history and ours.best_epoch == plain.best_epoch
+    assert all(torch.equal(value, plain.state[name]) for name, value in ours.state.items())
 
 
 @pytest.mark.usefixtures("recording")
 def test_a_recorded_step_starts_from_the_given_weights(small_graph: Data) -> None:
-    graph = PreparedGraph(small_graph.x, small_graph.edge_index)
-    nodes = make_splits(small_graph, "random", num_splits=3, train=5)
-    losses = []
-    for _ in range(2):
-        training = FullBatchStep(
-            models(small_graph),
-            graph,
-            small_graph.y,
-            [split.train for split in nodes],
-            RunConfig(),
-            seeds=[0, 1, 2],
-        )
-        losses.append(torch.stack([training().clone() for _ in range(4)]))
-    assert torch.equal(*losses)
-    assert len(set(losses[0].flatten().tolist())) == 12
-    eager = FullBatchStep(
-        models(small_graph),
-        graph,
-        small_graph.y,
-        [s.train for s in nodes],
-        RunConfig(),
-        seeds=[0, 1, 2],
-    )
+    training, eager = start(small_graph), start(small_graph)
+    losses = [float(training()) for _ in range(4)]
+    assert len(set(losses)) == 4
     eager.run()
-    assert torch.equal(eager.losses, losses[0][0])
+    assert float(eager.loss) == losses[0]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_gpu_trains_as_the_cpu_does(small_graph: Data) -> None:
-    graph = PreparedGraph(small_graph.x, small_graph.edge_index)
-    splits = make_splits(small_graph, "random", num_splits=3, train=5)
-    both = [
-        train_together(
-            models(small_graph), graph, small_graph.y, splits, [0, 1, 2], epochs=2, device=device
-        )
-        for device in ("cpu", "cuda")
-    ]
-    for ours, theirs in zip(*both, strict=True):
-        assert isinstance(ours, TrainedModel) and isinstance(theirs, TrainedModel)
-        for a, b in zip(ours.history, theirs.history, strict=True):
-            assert a.train_loss == pytest.approx(b.train_loss, abs=1e-5)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_gpu_trains_as_the_cpu_does(sparse: bool, small_graph: Data) -> None:
+    if not sparse:
+        small_graph.x = small_graph.x.to_dense()
+    ours, theirs = (start(small_graph, device) for device in ("cuda", "cpu"))
+    assert ours.capturable
+    for _ in range(3):
+        assert float(ours()) == pytest.approx(float(theirs()), abs=1e-5)
 
 
 @pytest.mark.parametrize(
     ("settings", "recorded"),
-    [
-        ({}, True),
-        ({"order_weights": "attention"}, True),
-        ({"order_weights": "per-unit"}, True),
-    ],
+    [({}, True), ({"order_weights": "attention"}, True), ({"aggr": "max"}, False)],
 )
 def test_only_steps_that_wait_for_nothing_are_recorded(
-    settings: dict[str, Any], recorded: bool, small_graph: Data, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any], recorded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device, "has_triton", lambda: True)
-    made = build_model("cross-gcn", small_graph.x.size(1), 3, hidden_channels=8, **settings)
-    training = _as_on_a_gpu(made, small_graph)
-    assert training.capturable == recorded
-
-
-def _as_on_a_gpu(model: NodeClassifier, data: Data) -> FullBatchStep:
-    graph = PreparedGraph(data.x, data.edge_index)
-    training = FullBatchStep([model], graph, data.y, [torch.arange(9)], RunConfig(), seeds=[0])
-    training.device = torch.device("cuda")
-    return training
+    model = CrossGCN(24, 8, 2, 3, **settings)
+    assert device.can_be_recorded(model, torch.device("cuda")) == recorded
+    assert not device.can_be_recorded(model, torch.device("cpu"))
 
 
 def train_on_rows(

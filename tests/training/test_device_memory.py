@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch_geometric.data import Data
 
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import WorkFailed
@@ -11,15 +10,12 @@ from crossgcn.layers.order_weights import ORDER_WEIGHTS
 from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.cross_gcn import CrossGCN
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.config import RunConfig
 from crossgcn.training.device import (
     check_memory,
     describe_sizes,
     enough_memory,
     estimate_bytes,
-    model_batch_limit,
 )
-from crossgcn.training.trainer import Run, Trainer
 
 GPU = torch.device("cuda")
 
@@ -136,35 +132,6 @@ def test_the_sizes_in_the_message_are_those_of_the_model_and_graph() -> None:
 def test_the_memory_of_the_cpu_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     free_memory(monkeypatch, 0)
     check_memory(model(), ring(50), torch.device("cpu"))
-
-
-def test_a_stack_takes_at_most_four_fifths_of_what_is_free(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    network, graph = model(), ring(50)
-    size = estimate_bytes(network, graph)
-    for free, limit in ((100 * size, 80), (13 * size, 10), (size // 2, 1), (0, 1)):
-        free_memory(monkeypatch, free)
-        assert model_batch_limit(network, graph, GPU) == limit
-
-
-def test_runs_are_stacked_by_configuration_up_to_the_limit(
-    small_graph: Data, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trainer = Trainer(small_graph, [])
-    runs = [
-        Run(RunConfig(model=name, order_weights=weights), split)
-        for name, weights in (("gcn", None), ("cross-gcn", "attention"), ("cross-gcn", "gated"))
-        for split in range(5)
-    ]
-    waiting = {position: run for position, run in enumerate(runs) if position != 1}
-    assert sorted(map(tuple, trainer.model_batches(waiting))) == [
-        (position,) for position in waiting
-    ]
-    trainer.device = GPU
-    monkeypatch.setattr("crossgcn.training.trainer.model_batch_limit", lambda *_: 3)
-    stacks = sorted(map(tuple, trainer.model_batches(waiting)))
-    assert stacks == [(0, 2, 3), (4,), *((p,) for p in range(5, 10)), (10, 11, 12), (13, 14)]
 
 
 @pytest.mark.parametrize(

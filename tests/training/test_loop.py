@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -26,35 +27,26 @@ def train(
     data: Data,
     *,
     validate: bool = True,
-    learning_rate: float = 0.02,
     checkpoint: Checkpoint | None = None,
     on_epochs: Callable[[int], None] | None = None,
-) -> list[TrainedModel | Diverged]:
-    """Train two models side by side."""
-    models = []
-    for seed in range(2):
-        torch.manual_seed(seed)
-        models.append(build_model("cross-gcn", data.x.size(1), 3, hidden_channels=8))
-    splits = make_splits(data, "random", num_splits=2, train=5)
-    step = FullBatchStep(
-        models,
-        PreparedGraph(data.x, data.edge_index),
-        data.y,
-        [split.train for split in splits],
-        RunConfig(epochs=EPOCHS, learning_rate=learning_rate),
-        seeds=[0, 1],
-    )
-    validation = step.scorer([split.validation for split in splits]) if validate else None
+    **settings: Any,
+) -> TrainedModel | Diverged:
+    torch.manual_seed(0)
+    model = build_model("cross-gcn", data.x.size(1), 3, hidden_channels=8)
+    split = make_splits(data, "random", num_splits=1, train=5)[0]
+    config = RunConfig(**{"epochs": EPOCHS, "learning_rate": 0.02} | settings)
+    graph = PreparedGraph(data.x, data.edge_index)
+    step = FullBatchStep(model, graph, data.y, split.train, config, seed=0)
     return fit(
         step,
-        validation=validation,
-        test=lambda: step.scorer([split.test for split in splits]).evaluate(),
+        validation=step.scorer(split.validation) if validate else None,
+        test=lambda: step.scorer(split.test).evaluate(),
         checkpoint=checkpoint,
         on_epochs=on_epochs,
     )
 
 
-def test_a_model_batch_resumes_from_its_checkpoint_to_the_same_bits(
+def test_a_training_resumes_from_its_checkpoint_to_the_same_bits(
     small_graph: Data, tmp_path: Path
 ) -> None:
     whole = train(small_graph)
@@ -71,24 +63,42 @@ def test_a_model_batch_resumes_from_its_checkpoint_to_the_same_bits(
     counts: list[int] = []
     resumed = train(small_graph, checkpoint=checkpoint, on_epochs=counts.append)
     assert counts == [4, 1, 1, 1, 1, 1]
-    for ours, theirs in zip(resumed, whole, strict=True):
-        assert isinstance(ours, TrainedModel) and isinstance(theirs, TrainedModel)
-        assert ours.history == theirs.history and len(ours.history) == EPOCHS
-        assert (ours.best_epoch, ours.test_accuracy) == (theirs.best_epoch, theirs.test_accuracy)
-        assert all(torch.equal(value, theirs.state[name]) for name, value in ours.state.items())
+    assert isinstance(resumed, TrainedModel) and isinstance(whole, TrainedModel)
+    assert resumed.history == whole.history and len(resumed.history) == EPOCHS
+    assert (resumed.best_epoch, resumed.test_accuracy) == (whole.best_epoch, whole.test_accuracy)
+    assert all(torch.equal(value, whole.state[name]) for name, value in resumed.state.items())
 
 
 def test_without_validation_nodes_the_last_epoch_is_selected(small_graph: Data) -> None:
-    for result in train(small_graph, validate=False):
-        assert isinstance(result, TrainedModel)
-        assert result.best_epoch == len(result.history) == EPOCHS
-        assert result.validation_score != result.validation_score  # NaN
-        assert result.test_accuracy is not None
+    result = train(small_graph, validate=False)
+    assert isinstance(result, TrainedModel)
+    assert result.best_epoch == len(result.history) == EPOCHS
+    assert result.validation_score != result.validation_score  # NaN
+    assert result.test_accuracy is not None
 
 
 @pytest.mark.parametrize("validate", [True, False])
-def test_the_loop_ends_once_every_model_has_diverged(small_graph: Data, validate: bool) -> None:
+def test_the_loop_ends_once_the_model_has_diverged(small_graph: Data, validate: bool) -> None:
     counts: list[int] = []
     done = train(small_graph, validate=validate, learning_rate=1e30, on_epochs=counts.append)
-    assert all(isinstance(result, Diverged) for result in done)
-    assert sum(counts) < EPOCHS
+    assert isinstance(done, Diverged) and sum(counts) < EPOCHS
+
+
+def test_patience_counts_epochs_that_were_evaluated(small_graph: Data) -> None:
+    settings: dict[str, Any] = {"model": "cross-hops", "batch_size": 8}
+    for every, patience in ((5, 3), (25, 20), (2, 4)):
+        counts: list[int] = []
+        result = train(
+            small_graph,
+            on_epochs=counts.append,
+            epochs=60,
+            evaluate_every=every,
+            patience=patience,
+            **settings,
+        )
+        assert isinstance(result, TrainedModel)
+        evaluated = [metrics.epoch for metrics in result.history]
+        assert result.best_epoch in evaluated
+        assert all(epoch % every == 0 or epoch == 60 for epoch in evaluated)
+        last = evaluated[-1]
+        assert last == 60 or last - patience - every < result.best_epoch <= last - patience

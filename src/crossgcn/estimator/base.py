@@ -301,18 +301,16 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
                 )
             else:
                 step = FullBatchStep(
-                    [model],
+                    model,
                     PreparedGraph(data.x, data.edge_index, data.get("edge_weight")),
                     y,
-                    [rows],
+                    rows,
                     config,
-                    seeds=[config.seed],
+                    seed=config.seed,
                     device=self.device,
                     node_weights=row_weights,
                 )
-                (result,) = fit(
-                    step, validation=None if held_out is None else step.scorer([held_out])
-                )
+                result = fit(step, validation=None if held_out is None else step.scorer(held_out))
         if isinstance(result, Diverged):
             raise WorkFailed(
                 f"{result.reason}; standardise X (StandardScaler in a Pipeline), or lower "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -86,18 +86,12 @@ class ComparisonTrainer(RunTrainer):
     def prepare(self, runs: Iterable[Run]) -> None:  # noqa: D102
         self.networks.prepare(runs)
 
-    def model_batches(self, runs: Mapping[int, Run]) -> list[list[int]]:  # noqa: D102
-        networks = {p: run for p, run in runs.items() if not isinstance(run, EstimatorRun)}
-        batches = self.networks.model_batches(networks)
-        return sorted(batches + [[p] for p in runs if p not in networks])
-
     def train(  # noqa: D102
-        self, runs: Sequence[Run], on_epochs: OnEpochs | None = None
-    ) -> list[Record | WorkFailed]:
-        (first, *_) = runs
-        if not isinstance(first, EstimatorRun):
-            return self.networks.train(runs, on_epochs)
-        return [self._fit(first)]
+        self, run: Run, on_epochs: OnEpochs | None = None
+    ) -> Record | WorkFailed:
+        if isinstance(run, EstimatorRun):
+            return self._fit(run)
+        return self.networks.train(run, on_epochs)
 
     def _fit(self, run: EstimatorRun) -> Record:
         from threadpoolctl import threadpool_limits

@@ -1,6 +1,6 @@
 """Graphs for models: kinds of edges, sparse matrices, prepared graphs, mini-batches."""
 
-from crossgcn.graph.matrix import DenseFeatures, ModelBatchMatrix, SparseMatrix, stack_inputs
+from crossgcn.graph.matrix import SparseMatrix
 from crossgcn.graph.normalise import (
     EDGE_RULES,
     EdgeKind,
@@ -11,14 +11,11 @@ from crossgcn.graph.prepared import PreparedGraph, ReceptiveField, receptive_fie
 
 __all__ = [
     "EDGE_RULES",
-    "DenseFeatures",
     "EdgeKind",
-    "ModelBatchMatrix",
     "PreparedGraph",
     "ReceptiveField",
     "SparseMatrix",
     "edges_of_kind",
     "normalise_bipartite",
     "receptive_field",
-    "stack_inputs",
 ]

@@ -1,26 +1,20 @@
-"""Constant matrices that models multiply with: sparse, dense on a GPU, and stacked."""
+"""Constant sparse matrices that models multiply with."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeGuard
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
-from torch.nn.utils.rnn import pad_sequence
 
 from crossgcn.errors import WorkFailed
-from crossgcn.kernels import Draws, Pattern, add_rows, has_triton, may_use_kernels, row_sums
-
-if TYPE_CHECKING:
-    from crossgcn.kernels.gpu.products import Precision
+from crossgcn.kernels import Pattern, add_rows, may_use_kernels, row_sums
 
 
 class SparseMatrix:
@@ -45,8 +39,6 @@ class SparseMatrix:
     """
 
     own: Tensor | None = None
-    models: int | None = None
-    """Number of models that are stacked; see :class:`ModelBatchMatrix`."""
 
     def __init__(
         self, row_offsets: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
@@ -140,11 +132,6 @@ class SparseMatrix:
         """Column of each entry, ``[nonzeros]``."""
         return self.pattern.columns
 
-    @property
-    def model_starts(self) -> Tensor | None:
-        """Offsets of each model's entries; ``None`` for a single model."""
-        return None
-
     def size(self, dim: int) -> int:
         """Return the length of one dimension, as ``Tensor.size`` does."""
         return self.shape[dim]
@@ -171,17 +158,12 @@ class SparseMatrix:
 
     def _multiply(self, dense: Tensor) -> Tensor:
         self._check_rows_of(dense)
-        product = row_sums(self.pattern, self.values, dense.flatten(0, -2))
-        return product.view(*self._stacked(self.shape[0]), dense.size(-1))
+        return row_sums(self.pattern, self.values, dense)
 
     def _check_rows_of(self, dense: Tensor) -> None:
-        if dense.shape[:-1] != self._stacked(self.shape[1]):
-            models, needed = "", f"{self.shape[1]} rows are"
-            if self.models is not None:
-                models = f" of {self.models} models"
-                needed = f"[{self.models}, {self.shape[1]}, ...] is"
+        if dense.shape[:-1] != (self.shape[1],):
             raise ValueError(
-                f"cannot multiply {self!r}{models} by {tuple(dense.shape)}: {needed} needed"
+                f"cannot multiply {self!r} by {tuple(dense.shape)}: {self.shape[1]} rows are needed"
             )
 
     def multiply_transposed(self, dense: Tensor) -> Tensor:
@@ -189,19 +171,14 @@ class SparseMatrix:
         pattern, order = self._transposed()
         if self._transposed_values is None:
             self._transposed_values = self.values[order]
-        product = row_sums(pattern, self._transposed_values, dense.flatten(0, -2))
-        return product.view(*self._stacked(self.shape[1]), dense.size(-1))
-
-    def _stacked(self, length: int) -> tuple[int, ...]:
-        return (length,) if self.models is None else (self.models, length)
+        return row_sums(pattern, self._transposed_values, dense)
 
     def _transposed(self) -> tuple[Pattern, Tensor]:
         """Return the pattern of the transpose and the order of its values."""
         if self._transpose is None:
-            num_columns = (self.models or 1) * self.shape[1]
             order = torch.argsort(self.columns, stable=True)
-            offsets = self.columns.new_zeros(num_columns + 1)
-            offsets[1:] = torch.bincount(self.columns, minlength=num_columns).cumsum(0)
+            offsets = self.columns.new_zeros(self.shape[1] + 1)
+            offsets[1:] = torch.bincount(self.columns, minlength=self.shape[1]).cumsum(0)
             self._transpose = Pattern(offsets, self.rows[order]), order
         return self._transpose
 
@@ -217,10 +194,8 @@ def _multiply(dense: Tensor, matrix: SparseMatrix, transposed: bool) -> Tensor:
     else:
         matrix._check_rows_of(dense)
     read, written = ends
-    flat = dense if matrix.models is None else dense.flatten(0, -2)
-    sent = flat.index_select(0, read) * matrix.values.to(dense.dtype).unsqueeze(-1)
-    out = add_rows(flat.new_zeros((matrix.models or 1) * length, flat.size(-1)), written, sent)
-    return out if matrix.models is None else out.view(*matrix._stacked(length), -1)
+    sent = dense.index_select(0, read) * matrix.values.to(dense.dtype).unsqueeze(-1)
+    return add_rows(dense.new_zeros(length, dense.size(-1)), written, sent)
 
 
 class _SparseDenseProduct(torch.autograd.Function):
@@ -261,202 +236,5 @@ def make_rows(rows: int, width: int, dtype: torch.dtype, folder: Path | None) ->
     return mapped.view(rows, width)
 
 
-class DenseFeatures:
-    """Dense features ``[1, rows, features]`` of one model on a GPU with Triton, to multiply by.
-
-    Dropout, and a ReLU, happen while the product is computed. Products in 32 bits are as exact as
-    PyTorch's and faster; see :mod:`crossgcn.kernels.gpu.halves`.
-
-    Args:
-        x: A constant, or hidden features with a gradient; see :meth:`can_hold`.
-    """
-
-    def __init__(self, x: Tensor) -> None:
-        from crossgcn.kernels.gpu.halves import halve, pad_rows
-
-        self.shape, self._x = x.shape, x
-        self._shrink: Tensor | None = None
-        if not x.requires_grad:
-            self._x = pad_rows(x[0]).unsqueeze(0)
-            self._shrink = halve(self._x[0], exact=False).shrink
-        self._draws: Draws | None = None
-        self._p = 0.0
-        self._activate = False
-
-    @staticmethod
-    def can_hold(x: object) -> TypeGuard[Tensor]:
-        """Whether this class can hold such features: under autocast, only without a gradient."""
-        return (
-            isinstance(x, Tensor)
-            and x.is_cuda
-            and x.dtype == torch.float32
-            and x.dim() == 3
-            and x.size(0) == 1
-            and has_triton()
-            and may_use_kernels(x)
-            and not (x.requires_grad and torch.is_autocast_enabled("cuda"))
-        )
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the features."""
-        return self._x.device
-
-    def size(self, dim: int) -> int:
-        """Return the length of one dimension, as ``Tensor.size`` does."""
-        return self.shape[dim]
-
-    def drop(self, draws: Draws, p: float, activate: bool = False) -> DenseFeatures:
-        """Return the features with dropout, after a ReLU if asked for."""
-        other = copy(self)
-        other._draws, other._p, other._activate = draws, p, activate
-        return other
-
-    def __matmul__(self, weight: Tensor) -> Tensor:
-        return self.cross(weight)
-
-    def cross(
-        self,
-        weight: Tensor,
-        order_weights: Tensor | None = None,
-        *crossing: bool,
-        sum_by: SparseMatrix | None = None,
-    ) -> Tensor:
-        """Multiply by all projections, and cross them if there are order weights.
-
-        Args:
-            weight: ``[1, features, order * channels]``.
-            order_weights: ``[1, order]``.
-            *crossing: ``release`` and ``first_is_one`` of :func:`crossgcn.kernels.cross`.
-            sum_by: Return the product of this matrix and the result; a matrix of one model.
-        """
-        how = (self._draws, self._p, _precision_of_products(), self._activate, self._shrink)
-        product: Tensor = _FeatureProduct.apply(  # type: ignore[no-untyped-call]
-            weight, self._x, order_weights, how, crossing, sum_by
-        )
-        return product
-
-
-class _FeatureProduct(torch.autograd.Function):
-    """``drop(X) @ W``, crossed or not, with the gradients of ``W``, ``X`` and order weights."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        weight: Tensor,
-        x: Tensor,
-        order_weights: Tensor | None,
-        how: tuple[Any, ...],
-        crossing: tuple[bool, ...],
-        sum_by: SparseMatrix | None,
-    ) -> Tensor:
-        from crossgcn.kernels import gpu
-        from crossgcn.kernels.gpu.products import DroppedProduct
-
-        ctx.product, ctx.crossing = DroppedProduct(x[0], *how), crossing
-        ctx.sum_by = sum_by
-        out: Tensor = ctx.product.project(weight[0]).unsqueeze(0)
-        if order_weights is not None:
-            ctx.save_for_backward(out, order_weights)
-            if sum_by is not None:
-                sum_by._check_rows_of(out)
-                crossed = gpu.cross_to_sum(out, order_weights, *crossing)
-                return gpu.row_sums(sum_by.pattern, sum_by.values, crossed).unsqueeze(0)
-            out = gpu.cross(out, order_weights, *crossing)
-        return out if sum_by is None else sum_by._multiply(out)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        if ctx.sum_by is not None:
-            gradient = ctx.sum_by.multiply_transposed(gradient)
-        along: Any = gradient[0]
-        for_orders: Tensor | None = None
-        if ctx.saved_tensors:
-            from crossgcn.kernels import gpu
-
-            release, *first_is_one = ctx.crossing
-            how = (release, ctx.needs_input_grad[2], *first_is_one)
-            along, for_orders = gpu.cross_backward_to_multiply(
-                gradient, *ctx.saved_tensors, *how, exact=ctx.product.precision == "fp32"
-            )
-        for_weight, for_x = ctx.product.backward(along, ctx.needs_input_grad[1])
-        if for_x is not None:
-            for_x = for_x.unsqueeze(0)
-        return for_weight.float().unsqueeze(0), for_x, for_orders, None, None, None
-
-
-def _precision_of_products() -> Precision:
-    """Return the precision that PyTorch's products have now."""
-    if torch.is_autocast_enabled("cuda"):
-        return "bf16"
-    return "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "fp32"
-
-
-ModelInputs = tuple[Tensor | SparseMatrix | DenseFeatures, tuple[SparseMatrix, ...]]
+ModelInputs = tuple[Tensor | SparseMatrix, tuple[SparseMatrix, ...]]
 """What a model is called with: features, and one matrix per hop."""
-
-
-class ModelBatchMatrix(SparseMatrix):
-    """One matrix per model, which multiplies ``[models, columns, width]`` in one product.
-
-    The matrices form a block-diagonal matrix, padded to the shape of the largest with empty rows
-    and columns, so each sum is the same as for a model alone. A single matrix is not copied.
-    """
-
-    models: int
-
-    def __init__(self, matrices: Sequence[SparseMatrix]) -> None:
-        first, self.models = matrices[0], len(matrices)
-        rows, columns = (max(matrix.shape[dim] for matrix in matrices) for dim in (0, 1))
-        if self.models == 1:
-            super().__init__(first.row_offsets, first.columns, first.values, first.shape)
-            self._transpose = first._transpose
-            self._starts = first.row_offsets[[0, -1]]
-        else:
-            lengths = torch.zeros(self.models, rows, dtype=torch.long)
-            for length, matrix in zip(lengths, matrices, strict=True):
-                length[: matrix.shape[0]] = matrix.row_offsets.diff()
-            offsets = torch.zeros(rows * self.models + 1, dtype=torch.long)
-            offsets[1:] = lengths.flatten().cumsum(0)
-            super().__init__(
-                offsets,
-                torch.cat([matrix.columns + columns * r for r, matrix in enumerate(matrices)]),
-                torch.cat([matrix.values for matrix in matrices]),
-                (rows, columns),
-            )
-            self._starts = offsets[::rows].clone()
-        if any(matrix.own is not None for matrix in matrices):
-            own = [
-                torch.arange(matrix.shape[0]) if matrix.own is None else matrix.own
-                for matrix in matrices
-            ]
-            self.own = pad_sequence(own, batch_first=True)
-
-    @property
-    def model_starts(self) -> Tensor:
-        """Offsets of each model's entries, ``[models + 1]``."""
-        self._starts = self._starts.to(self.values.device)
-        return self._starts
-
-    def own_rows(self, dense: Tensor) -> Tensor:
-        """Select, for each model, the rows that belong to the rows of its matrix."""
-        return dense if self.own is None else dense.take_along_dim(self.own.unsqueeze(-1), dim=-2)
-
-
-def stack_inputs(inputs: Sequence[ModelInputs]) -> ModelInputs:
-    """Stack the inputs of several models, from :meth:`~crossgcn.graph.PreparedGraph.view`.
-
-    Returns:
-        Features, dense ``[models, rows, features]`` or stacked sparse, and stacked blocks.
-        Models with fewer rows are padded with zeros or empty rows.
-    """
-    sparse = [x for x, _ in inputs if isinstance(x, SparseMatrix)]
-    dense = [x for x, _ in inputs if isinstance(x, Tensor)]
-    x: Tensor | SparseMatrix
-    if sparse:
-        x = ModelBatchMatrix(sparse)
-    else:
-        x = dense[0].unsqueeze(0) if len(dense) == 1 else pad_sequence(dense, batch_first=True)
-    layers = zip(*(blocks for _, blocks in inputs), strict=True)
-    return x, tuple(ModelBatchMatrix(blocks) for blocks in layers)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from crossgcn.errors import BadInput
-from crossgcn.graph.matrix import DenseFeatures, ModelInputs, SparseMatrix
+from crossgcn.graph.matrix import ModelInputs, SparseMatrix
 from crossgcn.graph.normalise import EdgeKind, edges_of_kind
 from crossgcn.graph.sampling.source import Features, GraphSource, whole_adjacency
 
@@ -147,12 +147,6 @@ def choose_device(name: str | torch.device) -> torch.device:
 
 
 def move_inputs(inputs: ModelInputs, device: torch.device) -> ModelInputs:
-    """Move a model's inputs to a device.
-
-    On a GPU, dense features of a single model become :class:`~crossgcn.graph.DenseFeatures`.
-    """
+    """Move a model's inputs to a device."""
     x, blocks = inputs
-    assert not isinstance(x, DenseFeatures)
-    moved = x.to(device)
-    held = DenseFeatures(moved) if DenseFeatures.can_hold(moved) else moved
-    return held, tuple(block.to(device) for block in blocks)
+    return x.to(device), tuple(block.to(device) for block in blocks)

@@ -1,6 +1,6 @@
 """The inner loops of training, in plain PyTorch, Numba for the CPU and Triton for GPUs."""
 
-from crossgcn.kernels.draws import Draws
+from crossgcn.kernels.dropout_bits import DropoutBits
 from crossgcn.kernels.ops import (
     add_rows,
     cross,
@@ -9,12 +9,11 @@ from crossgcn.kernels.ops import (
     has_triton,
     may_use_kernels,
     row_sums,
-    score,
 )
 from crossgcn.kernels.pattern import Pattern
 
 __all__ = [
-    "Draws",
+    "DropoutBits",
     "Pattern",
     "add_rows",
     "cross",
@@ -23,5 +22,4 @@ __all__ = [
     "has_triton",
     "may_use_kernels",
     "row_sums",
-    "score",
 ]

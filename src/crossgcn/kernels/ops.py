@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from crossgcn.kernels import plain
-from crossgcn.kernels.draws import Draws
+from crossgcn.kernels import reference
+from crossgcn.kernels.dropout_bits import DropoutBits
 from crossgcn.kernels.pattern import Pattern
 
 PLAIN = "CROSSGCN_PLAIN_KERNELS"
@@ -27,7 +27,7 @@ PLAIN = "CROSSGCN_PLAIN_KERNELS"
 
 
 def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
-    """Multiply a sparse and a dense matrix; see :func:`crossgcn.kernels.plain.row_sums`.
+    """Multiply a sparse and a dense matrix; see :func:`crossgcn.kernels.reference.row_sums`.
 
     It has no gradient: :class:`~crossgcn.graph.SparseMatrix` adds one.
     """
@@ -35,90 +35,78 @@ def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
     return result
 
 
-def score(
-    scores: Tensor, labels: Tensor, counts: Tensor, num_classes: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute losses, accuracies and gradient; see :func:`crossgcn.kernels.plain.score`."""
-    result: tuple[Tensor, Tensor, Tensor] = _implementation(scores).score(
-        scores, labels, counts, num_classes
-    )
-    return result
-
-
-def drop(x: Tensor, starts: Tensor | None, draws: Draws, p: float, activate: bool) -> Tensor:
-    """Apply dropout, after a ReLU if asked for; see :func:`crossgcn.kernels.plain.drop`."""
-    if not may_use_kernels(x):
-        return plain.drop(x, starts, draws, p, activate)
-    dropped: Tensor
-    if x.requires_grad and torch.is_grad_enabled():
-        dropped = _Drop.apply(x, starts, draws, p, activate)  # type: ignore[no-untyped-call]
-    else:
-        dropped = _implementation(x).drop(x, starts, draws, p, activate)
+def drop(x: Tensor, bits: DropoutBits, p: float, activate: bool) -> Tensor:
+    """Apply dropout, after a ReLU if asked for; see :func:`crossgcn.kernels.reference.drop`."""
+    if not may_use_kernels(x) or _implementation(x) is reference:
+        return reference.drop(x, bits, p, activate)
+    dropped: Tensor = _Drop.apply(x, bits, p, activate)  # type: ignore[no-untyped-call]
     return dropped
 
 
 def cross(
     projections: Tensor, order_weights: Tensor, release: bool, first_is_one: bool = False
 ) -> Tensor:
-    """Multiply up projections and sum the orders; see :func:`crossgcn.kernels.plain.cross`.
+    """Multiply up projections and sum the orders; see :func:`crossgcn.kernels.reference.cross`.
 
     With ``first_is_one``, the weight of the first order is 1, whatever it is given as.
     """
-    how = [release]
-    if first_is_one and projections.device.type == "cpu":
-        order_weights = plain.with_one_first(order_weights)
-    elif first_is_one:
-        how.append(True)
     if not may_use_kernels(projections, order_weights):
-        return plain.cross(projections, order_weights, *how)
-    crossed: Tensor = _Cross.apply(projections, order_weights, *how)  # type: ignore[no-untyped-call]
+        return reference.cross(projections, order_weights, release, first_is_one)
+    crossed: Tensor = _Cross.apply(  # type: ignore[no-untyped-call]
+        projections, order_weights, release, first_is_one
+    )
     return crossed
-
-
-def has_numba() -> bool:
-    """Return whether kernels can be compiled for the CPU here."""
-    return _compiled("numba", "crossgcn.kernels.cpu") is not plain
-
-
-def has_triton() -> bool:
-    """Return whether kernels can be compiled for GPUs here."""
-    return _compiled("triton", "crossgcn.kernels.gpu") is not plain
 
 
 class _Drop(torch.autograd.Function):
     """Backward draws the same random bits again instead of keeping a mask."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, *how: Any) -> Tensor:
+    def forward(ctx: Any, x: Tensor, bits: DropoutBits, p: float, activate: bool) -> Tensor:
         ctx.save_for_backward(x)
-        ctx.how = how
-        result: Tensor = _implementation(x).drop(x, *how)
+        ctx.how = bits, p, activate
+        result: Tensor = _implementation(x).drop(x, bits, p, activate)
         return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        return _backward(gradient, x).drop_backward(gradient, x, *ctx.how), None, None, None, None
+        return _backward(gradient, x).drop_backward(gradient, x, *ctx.how), None, None, None
 
 
 class _Cross(torch.autograd.Function):
     """Backward computes the products again instead of keeping them."""
 
     @staticmethod
-    def forward(ctx: Any, projections: Tensor, order_weights: Tensor, *how: bool) -> Tensor:
+    def forward(
+        ctx: Any, projections: Tensor, order_weights: Tensor, release: bool, first_is_one: bool
+    ) -> Tensor:
         ctx.save_for_backward(projections, order_weights)
-        ctx.how = how
-        result: Tensor = _implementation(projections).cross(projections, order_weights, *how)
+        ctx.how = release, first_is_one
+        kernels = _implementation(projections)
+        result: Tensor = kernels.cross(projections, order_weights, release, first_is_one)
         return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         projections, order_weights = ctx.saved_tensors
-        release, *first_is_one = ctx.how
-        return *_backward(gradient, projections).cross_backward(
-            *(gradient, projections, order_weights, release, ctx.needs_input_grad[1]),
-            *first_is_one,
-        ), *(None for _ in ctx.how)
+        kernels, with_order_weights = _backward(gradient, projections), ctx.needs_input_grad[1]
+        gradients = kernels.cross_backward(
+            gradient, projections, order_weights, *ctx.how, with_order_weights
+        )
+        return *gradients, None, None
+
+
+@cache
+def has_numba() -> bool:
+    """Return whether training steps can be compiled for the CPU here."""
+    return _can_import("numba", "crossgcn.kernels.cpu_loops")
+
+
+@cache
+def has_triton() -> bool:
+    """Return whether kernels can be compiled for GPUs here."""
+    return _can_import("triton", "crossgcn.kernels.gpu")
 
 
 def may_use_kernels(*tensors: Tensor) -> bool:
@@ -153,24 +141,22 @@ def add_rows(out: Tensor, index: Tensor, rows: Tensor) -> Tensor:
 def _backward(*tensors: Tensor) -> Any:
     """Return the implementation of a backward pass, which must be PyTorch's for a second one."""
     if torch.is_grad_enabled() or not may_use_kernels(*tensors):
-        return plain
+        return reference
     return _implementation(tensors[0])
 
 
 def _implementation(tensor: Tensor) -> Any:
-    if tensor.is_cuda and tensor.dtype in (torch.float32, torch.bfloat16):
-        return _compiled("triton", "crossgcn.kernels.gpu")
-    if tensor.device.type == "cpu" and tensor.dtype == torch.float32:
-        return _compiled("numba", "crossgcn.kernels.cpu")
-    return plain
+    if tensor.is_cuda and tensor.dtype in (torch.float32, torch.bfloat16) and has_triton():
+        return import_module("crossgcn.kernels.gpu")
+    return reference
 
 
-@cache
-def _compiled(compiler: str, module: str) -> Any:
+def _can_import(compiler: str, module: str) -> bool:
     if os.environ.get(PLAIN) == "1" or find_spec(compiler) is None:
-        return plain
+        return False
     try:
-        return import_module(module)
+        import_module(module)
     except ImportError as error:
         warnings.warn(f"{compiler} cannot be used ({error}): training is slower", stacklevel=2)
-        return plain
+        return False
+    return True

@@ -12,8 +12,8 @@ from torch.nn.parameter import UninitializedParameter
 
 from crossgcn import kernels
 from crossgcn.errors import check_count, unknown_name
-from crossgcn.graph import DenseFeatures, SparseMatrix
-from crossgcn.kernels.plain import multiply_up, with_one_first
+from crossgcn.graph import SparseMatrix
+from crossgcn.kernels.reference import multiply_up, with_one_first
 from crossgcn.layers.order_weights import (
     OrderAttention,
     OrderSum,
@@ -90,12 +90,6 @@ class CrossFeatureTransform(nn.Module):
     aggregator: nn.Module | None
     propagations = ()
     """It has no hops, so it can be a layer of a model."""
-    multiplies_first = True
-
-    @property
-    def stackable(self) -> bool:
-        """Whether it can hold the weights of several models."""
-        return self.aggregator is None
 
     @property
     def capturable(self) -> bool:
@@ -157,19 +151,9 @@ class CrossFeatureTransform(nn.Module):
         out = self.transform(x)
         return out if self.bias is None else out + self.bias.unsqueeze(-2)
 
-    def transform(
-        self, x: Tensor | SparseMatrix | DenseFeatures, sum_by: SparseMatrix | None = None
-    ) -> Tensor:
-        """Transform each row of ``x`` without adding the bias.
-
-        Args:
-            sum_by: Return the product of this matrix and the result.
-        """
-        if isinstance(x, DenseFeatures) and self.aggregator is None and self.order > 1:
-            crossing = (self.order_weights, *self._crossing)
-            return x.cross(self._projections(), *crossing, sum_by=sum_by)
-        out = self.combine(self.project(x))  # type: ignore[arg-type]
-        return out if sum_by is None else sum_by @ out
+    def transform(self, x: Tensor | SparseMatrix) -> Tensor:
+        """Transform each row of ``x`` without adding the bias."""
+        return self.combine(self.project(x))
 
     def project(self, x: Tensor | SparseMatrix) -> Tensor:
         r"""Compute all K projections :math:`\mathbf{W}^k\mathbf{x}` in one matrix product.
@@ -186,7 +170,12 @@ class CrossFeatureTransform(nn.Module):
             return projections
         if self.aggregator is None:
             assert self.order_weights is not None
-            return _cross_and_sum(projections, self.order_weights, *self._crossing)
+            return _cross_and_sum(
+                projections,
+                self.order_weights,
+                release=self.first_order == "release",
+                first_is_one=self.trains_order_weights,
+            )
         orders = projections.unflatten(-1, (self.order, self.out_channels)).unbind(-2)
         hidden = multiply_up(orders)
         if self.first_order == "release":
@@ -240,10 +229,6 @@ class CrossFeatureTransform(nn.Module):
             f"order_weights={self.order_aggregation!r}, first_order={self.first_order!r}"
         )
 
-    @property
-    def _crossing(self) -> tuple[bool, bool]:
-        return self.first_order == "release", self.trains_order_weights
-
     def _projections(self) -> Tensor:
         """Return all projections side by side, ``[in_channels, order * out_channels]``."""
         return self.weight.movedim(-1, -3).flatten(-2)
@@ -289,12 +274,9 @@ def _cross_and_sum(
     projections: Tensor, order_weights: Tensor, release: bool, first_is_one: bool
 ) -> Tensor:
     """Cross projections of any leading dimensions; see :func:`crossgcn.kernels.cross`."""
-    shape = projections.shape
-    if order_weights.dim() == 1:
-        order_weights = order_weights.unsqueeze(0)
-        projections = projections.reshape(1, -1, shape[-1])
-    out = kernels.cross(projections, order_weights, release, first_is_one)
-    return out.view(*shape[:-1], out.size(-1))
+    rows = projections.reshape(-1, projections.size(-1))
+    out = kernels.cross(rows, order_weights, release, first_is_one)
+    return out.view(*projections.shape[:-1], out.size(-1))
 
 
 def check_order(order: object) -> int:

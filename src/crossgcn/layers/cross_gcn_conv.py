@@ -15,7 +15,7 @@ from torch_geometric.utils import is_sparse, spmm, to_edge_index
 
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
-from crossgcn.graph import DenseFeatures, EdgeKind, SparseMatrix, normalise_bipartite
+from crossgcn.graph import EdgeKind, SparseMatrix, normalise_bipartite
 from crossgcn.layers.cross_feature_transform import CrossFeatureTransform, FirstOrder
 from crossgcn.layers.mlp_transform import MLPTransform
 from crossgcn.layers.order_weights import OrderWeights
@@ -150,12 +150,9 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
         x, size = _source_and_size(x)
         if isinstance(edge_index, Sequence):
             (edge_index,) = edge_index
-        if isinstance(edge_index, SparseMatrix):
-            if isinstance(x, DenseFeatures) and self._sums_crosses:
-                return self._add_bias(self.transform.transform(x, sum_by=edge_index))  # type: ignore[operator]
-        elif size is not None and self.flow != "source_to_target":
-            raise BadInput("a bipartite input (x_src, x_dst) needs flow='source_to_target'")
-        else:
+        if not isinstance(edge_index, SparseMatrix):
+            if size is not None and self.flow != "source_to_target":
+                raise BadInput("a bipartite input (x_src, x_dst) needs flow='source_to_target'")
             edge_index, edge_weight = self._prepare(edge_index, edge_weight, x, size)
         edges = (edge_index, edge_weight, size)
         if not self.aggregate_first:
@@ -222,20 +219,9 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
         return type(self.aggr_module) is SumAggregation
 
     @property
-    def stackable(self) -> bool:
-        """Whether it can hold the weights of several models."""
-        return self.sums_neighbours
-
-    @property
     def capturable(self) -> bool:
         """Whether a CUDA graph can record it, as far as is known."""
         return self.sums_neighbours
-
-    @property
-    def multiplies_first(self) -> bool:
-        """Whether nothing but the projections is computed from the input."""
-        crosses = isinstance(self.transform, CrossFeatureTransform)
-        return crosses and (not self.aggregate_first or self._is_linear)
 
     @classmethod
     def from_gcn_conv(cls, conv: GCNConv, order: int = 2, **kwargs: Any) -> CrossGCNConv:
@@ -268,12 +254,6 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
     def _is_linear(self) -> bool:
         """Whether the aggregation commutes with a projection."""
         return type(self.aggr_module) in (SumAggregation, MeanAggregation)
-
-    @property
-    def _sums_crosses(self) -> bool:
-        """Whether a kernel can compute the transform and the sum over neighbours together."""
-        crosses = isinstance(self.transform, CrossFeatureTransform)
-        return self.sums_neighbours and crosses and not self.aggregate_first
 
     def _add_bias(self, out: Tensor) -> Tensor:
         return out if self.bias is None else out + self.bias.unsqueeze(-2)

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from crossgcn import kernels
 from crossgcn.errors import BadInput
-from crossgcn.graph import DenseFeatures, SparseMatrix
-from crossgcn.kernels import Draws
+from crossgcn.graph import SparseMatrix
+from crossgcn.kernels import DropoutBits
 
-Features = TypeVar("Features", Tensor, SparseMatrix, DenseFeatures)
+Features = TypeVar("Features", Tensor, SparseMatrix)
 
 
 class FeatureDropout(nn.Module):
@@ -27,34 +27,27 @@ class FeatureDropout(nn.Module):
         if not 0.0 <= p < 1.0:
             raise BadInput(f"dropout must be at least 0 and below 1; got {p}")
         self.p = p
-        self._seeds: Tensor | None = None
+        self._seed: Tensor | None = None
         self._step: Tensor | None = None
 
-    def follow(self, seeds: Tensor | None, step: Tensor | None) -> None:
-        """Drop by a seed per model and the training step; by torch's generator if ``None``."""
-        self._seeds, self._step = seeds, step
+    def follow(self, seed: Tensor | None, step: Tensor | None) -> None:
+        """Drop by a seed and the training step; by torch's generator if ``None``."""
+        self._seed, self._step = seed, step
 
-    def draws(self, site: int = 0) -> Draws | None:
+    def bits(self, site: int = 0) -> DropoutBits | None:
         """Return the random bits of a dropout of the model; ``None`` for torch's generator."""
-        if self._seeds is None or self._step is None:
+        if self._seed is None or self._step is None:
             return None
-        return Draws(self._seeds, self._step, site)
+        return DropoutBits(self._seed, self._step, site)
 
-    def forward(
-        self, x: Features, *, site: int = 0, activate: bool = False, to_multiply: bool = False
-    ) -> Features:
+    def forward(self, x: Features, *, site: int = 0, activate: bool = False) -> Features:
         """Drop entries in training mode.
 
         Args:
             site: The number of this dropout in the model.
             activate: Apply a ReLU first, to dense features.
-            to_multiply: Nothing but a product follows. Then dense features in a training step on
-                a GPU are dropped as they are multiplied.
         """
-        draws = self.draws(site)
-        if draws is not None and self.training and to_multiply and DenseFeatures.can_hold(x):
-            return DenseFeatures(x).drop(draws, self.p, activate)  # type: ignore[return-value]
-        return feature_dropout(x, self.p, self.training, activate=activate, draws=draws)
+        return feature_dropout(x, self.p, self.training, activate=activate, bits=self.bits(site))
 
     def extra_repr(self) -> str:
         """Describe it for ``print(model)``."""
@@ -67,37 +60,34 @@ def feature_dropout(
     training: bool,
     *,
     activate: bool = False,
-    draws: Draws | None = None,
+    bits: DropoutBits | None = None,
 ) -> Features:
     """Zero each entry with probability ``p`` and scale the others by ``1 / (1 - p)``.
 
     For a sparse matrix only the stored entries are drawn, which has the same distribution.
 
     Args:
-        x: Dense, ``torch.sparse_csr``, :class:`~crossgcn.graph.SparseMatrix` or
-            :class:`~crossgcn.graph.DenseFeatures`.
+        x: Dense, ``torch.sparse_csr`` or :class:`~crossgcn.graph.SparseMatrix`.
         activate: Apply a ReLU first, to dense features.
-        draws: The random bits; from torch's generator by default.
+        bits: The random bits; from torch's generator by default.
     """
     dense = isinstance(x, Tensor) and x.layout == torch.strided
     if not training or p == 0.0:
         return torch.relu(x) if activate and dense else x  # type: ignore[arg-type, return-value]
-    if draws is None:
+    if bits is None:
         device = x.values.device if isinstance(x, SparseMatrix) else x.device
-        seeds = torch.randint(2**32, (1,), device=device)
-        draws = Draws(seeds, torch.zeros_like(seeds), 0)
-    if isinstance(x, DenseFeatures):
-        return x.drop(draws, p)
+        seed = torch.randint(2**32, (1,), device=device)
+        bits = DropoutBits(seed, torch.zeros_like(seed), 0)
     if isinstance(x, SparseMatrix):
-        return x.with_values(kernels.drop(x.values, x.model_starts, draws, p, False))
+        return x.with_values(kernels.drop(x.values, bits, p, False))
     if x.layout == torch.sparse_csr:
         return torch.sparse_csr_tensor(
             x.crow_indices(),
             x.col_indices(),
-            kernels.drop(x.values(), None, draws, p, False),
+            kernels.drop(x.values(), bits, p, False),
             x.shape,
             check_invariants=False,
         )
     if not dense:
         raise BadInput(f"features of layout {x.layout} cannot be dropped: pass x.to_sparse_csr()")
-    return kernels.drop(x, None, draws, p, activate)
+    return kernels.drop(x, bits, p, activate)

@@ -225,7 +225,6 @@ class BagReadout(nn.Module):
     """
 
     propagations = ()
-    stackable = False
 
     def __init__(self, in_channels: int, out_channels: int, bags: int = 1) -> None:
         super().__init__()

@@ -23,16 +23,10 @@ class NodeClassifier(nn.Module):
         dropout: Probability of dropping an entry of a layer's input.
 
     Attributes:
-        num_models: How many models' weights it holds, if it is several models stacked (see
-            :mod:`crossgcn.training.model_batch`); else ``None``.
-        num_scores: How many outputs of the last layer are class scores, which come first; all
-            if ``None``.
         target_scale: Mean and standard deviation of the number that the model predicts, ``[2]``;
             ``None`` if it predicts classes. See :meth:`predict_number`.
     """
 
-    num_models: int | None = None
-    num_scores: int | None = None
     target_scale: Tensor | None
 
     def __init__(self, layers: Iterable[nn.Module], dropout: float) -> None:
@@ -83,10 +77,7 @@ class NodeClassifier(nn.Module):
 
     def enter_layer(self, position: int, hidden: Any) -> Any:
         """Apply activation and dropout to the input of a layer."""
-        multiplied = self.num_models == 1 and getattr(
-            self.layers[position], "multiplies_first", False
-        )
-        return self.dropout(hidden, site=position, activate=position > 0, to_multiply=multiplied)
+        return self.dropout(hidden, site=position, activate=position > 0)
 
     def apply_layer(
         self, layer: nn.Module, x: Any, edge_index: Edges, edge_weight: Tensor | None
@@ -122,7 +113,7 @@ class NodeClassifier(nn.Module):
     @property
     def num_outputs(self) -> int:
         """Number of classes; 1 for a number."""
-        return self.num_scores or self.out_channels
+        return self.out_channels
 
     @property
     def in_channels(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import get_args
 
 import torch
@@ -26,7 +26,6 @@ _SIGNS = (
 )
 _COPIES_OF_WEIGHTS = 8  # the weights, their gradient, Adam's two means, start, best and spare
 _VIEWS = 3  # of the graph: for training, validation and test nodes
-_USABLE = 0.8
 
 
 def estimate_bytes(model: NodeClassifier, graph: PreparedGraph) -> int:
@@ -58,11 +57,6 @@ def _kept_by_layer(layer: nn.Module, graph: PreparedGraph, is_first: bool) -> in
                 kept += nodes * graph.x.size(1)
             reads_features = False
     return 2 * kept
-
-
-def model_batch_limit(model: NodeClassifier, graph: PreparedGraph, device: torch.device) -> int:
-    """Return how many such models fit into a GPU at once, at least 1."""
-    return max(1, int(_USABLE * _free_bytes(device) / max(1, estimate_bytes(model, graph))))
 
 
 def check_memory(model: NodeClassifier, graph: PreparedGraph, device: torch.device) -> None:
@@ -183,9 +177,21 @@ def multiplying_in(precision: str, device: torch.device) -> Iterator[None]:
     before = products.fp32_precision
     products.fp32_precision = "tf32" if precision == "tf32" else "ieee"
     try:
-        with torch.autocast(
-            "cuda", torch.bfloat16, enabled=precision == "bf16", cache_enabled=False
+        with (
+            torch.autocast(
+                "cuda", torch.bfloat16, enabled=precision == "bf16", cache_enabled=False
+            ),
+            _fast_products(precision),
         ):
             yield
     finally:
         products.fp32_precision = before
+
+
+def _fast_products(precision: str) -> AbstractContextManager[object]:
+    """Multiply float32 matrices on tensor cores, as exactly as without them."""
+    if precision != "fp32" or not has_triton():
+        return nullcontext()
+    from crossgcn.kernels.gpu.products import FastProducts
+
+    return FastProducts()

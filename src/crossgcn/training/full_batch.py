@@ -1,10 +1,9 @@
-"""Train on the whole graph: one model, or several of one architecture side by side."""
+"""Train a model on the whole graph in every step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,94 +13,80 @@ from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.prepared import choose_device
 from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.compiled import can_be_compiled, lay_out_weights
 from crossgcn.training.config import RunConfig, training_config
 from crossgcn.training.device import can_be_recorded, capture, check_precision, multiplying_in
 from crossgcn.training.loop import Step
-from crossgcn.training.model_batch import (
-    State,
-    can_be_compiled,
-    can_be_stacked,
-    stack_models,
-    state_shapes,
-    unstack_state,
+from crossgcn.training.objective import (
+    Loss,
+    class_weights,
+    find_targets,
+    order_weight_penalty,
+    scale_node_weights,
 )
-from crossgcn.training.objective import Objective, class_weights, find_targets, scale_node_weights
 from crossgcn.training.scoring import NodeScorer, check_scoring, fit_and_test
 from crossgcn.training.selection import Diverged, EpochMetrics, TrainedModel
-from crossgcn.training.unused_columns import find_unused_columns
 
 if TYPE_CHECKING:
     from crossgcn.training.compiled.network import CompiledStep
 
-_OUTPUTS_PER_WORD = 4
-"""float32 numbers in the 16 bytes that a GPU's thread reads at once."""
-
 
 class FullBatchStep(Step):
-    """Models of one architecture, trained side by side as one stacked model.
+    """A model whose steps compute all training nodes, and only the rows that these need.
 
-    A step makes as many kernel calls for twenty models as for one. Each model is trained as it
-    would be alone. On the CPU, a single model whose layers they support is trained by compiled
-    kernels if Numba is installed; on a GPU with Triton, steps can be recorded as a CUDA graph.
+    On the CPU, a model whose layers they support is trained by compiled kernels if Numba is
+    installed; on a GPU with Triton, steps can be recorded as a CUDA graph.
 
     Args:
-        models: Their weights are the start; they are not changed.
-        node_weights: Weight of each training node in the loss, ``[nodes]``, for a single model.
+        model: Its weights are the start; it is not changed.
+        nodes: The training nodes.
+        seed: Decides the dropped entries.
+        node_weights: Weight of each training node in the loss, ``[nodes]``.
 
     Attributes:
-        model: All models in one, without the weights of unused columns.
-        graph: The graph without these columns.
+        model: A copy in training.
+        targets: The training nodes, and the inputs that their scores need.
     """
 
     model: NodeClassifier
 
     def __init__(
         self,
-        models: Sequence[NodeClassifier],
+        model: NodeClassifier,
         graph: PreparedGraph,
         y: Tensor,
-        nodes: Sequence[Tensor],
+        nodes: Tensor,
         config: RunConfig,
         *,
-        seeds: Sequence[int],
+        seed: int,
         device: str | torch.device = "cpu",
         node_weights: Tensor | None = None,
     ) -> None:
         device = choose_device(device)
         check_precision(config.precision, device)
-        unused = find_unused_columns(models[0], graph)
-        if unused is not None:
-            models, graph = unused.narrow_models(models), unused.narrow_graph(graph)
+        model = deepcopy(model)
+        lay_out_weights(model)
+        super().__init__(model.to(device), config, seed)
         self.graph, self.y = graph, y
-        if can_be_stacked(models[0]):
-            whole_words = _OUTPUTS_PER_WORD if device.type == "cuda" else 1
-            model = stack_models(models, round_outputs_to=whole_words)
-        else:
-            (single,) = models
-            model = deepcopy(single)
-        super().__init__(model.to(device), config, seeds, unused)
-        self.shapes = state_shapes(models[0])
+        self.targets = find_targets(model, graph, y, nodes, self.device)
+        weights = class_weights(config.class_weight, y[nodes], model.num_outputs)
+        own = scale_node_weights(node_weights, nodes.numel())
+        self._loss = Loss(
+            model.num_outputs,
+            None if weights is None else weights.to(self.device),
+            model.target_scale,
+        )
+        self._node_weights = None if own is None else own.to(self.device)
         self._start = [weight.detach().clone() for weight in model.parameters()]
-        self.objective = Objective(model, graph, y, nodes, config.weight_decay, self.device)
-        targets = self.objective.targets
-        of_models = [
-            class_weights(config.class_weight, y[own], targets.num_classes) for own in nodes
-        ]
-        known = [weights.to(self.device) for weights in of_models if weights is not None]
-        if known:
-            loss = replace(targets.loss, class_weights=torch.stack(known))
-            self.objective.targets = targets = replace(targets, loss=loss)
-        of_nodes = scale_node_weights(node_weights, nodes[0].numel())
-        if of_nodes is not None:
-            weights = of_nodes.unsqueeze(0).to(self.device)
-            self.objective.targets = replace(targets, node_weights=weights)
         self._replay: Callable[[], None] | None = None
         self._compiled: CompiledStep | None = None
-        is_weighted = known or of_nodes is not None
+        is_weighted = weights is not None or own is not None
         if self.device.type == "cpu" and can_be_compiled(model) and not is_weighted:
             from crossgcn.training.compiled.network import CompiledStep
 
-            self._compiled = CompiledStep(self.objective, self.optimizer, seeds[0])
+            self._compiled = CompiledStep(
+                model, self.targets, self.optimizer, config.weight_decay, seed
+            )
 
     @property
     def capturable(self) -> bool:  # type: ignore[override]
@@ -116,26 +101,35 @@ class FullBatchStep(Step):
         """Do one step: forward, backward and Adam."""
         self.count += 1
         if self._compiled is not None:
-            loss, right = self._compiled(int(self.count))
-            self.losses = torch.tensor([loss])
-            self.accuracies = torch.tensor([right]) / self.objective.targets.counts.double()
+            loss, correct = self._compiled(int(self.count))
+            self.loss = torch.tensor(loss)
+            share = correct / self.targets.labels.numel()
+            self.accuracy = torch.tensor(share, dtype=torch.float64)
             return
         self.model.train()
         with multiplying_in(self.config.precision, self.device):
-            done = self.objective()
-            gradients = done.gradients(self.optimizer.weights)
+            scores = self.model(*self.targets.inputs)
+            decay = order_weight_penalty(self.model, self.config.weight_decay)
+            self.loss, self.accuracy, grad = self._loss(
+                scores.detach(), self.targets.labels, scores.size(0), self._node_weights
+            )
+            gradients = torch.autograd.grad(
+                [scores] if decay is None else [scores, decay],
+                self.optimizer.weights,
+                [grad] if decay is None else [grad, torch.ones_like(decay)],
+                allow_unused=True,
+            )
         self.optimizer.step(gradients)
-        self.losses, self.accuracies = done.losses, done.accuracies
 
     def __call__(self) -> Tensor:
-        """Do one step, replayed from a CUDA graph if possible, and return the losses."""
+        """Do one step, replayed from a CUDA graph if possible, and return the loss."""
         if not self.capturable:
             self.run()
-            return self.losses
+            return self.loss
         if self._replay is None:
             self._replay = capture(self.run, self.restart, self.device)
         self._replay()
-        return self.losses
+        return self.loss
 
     def restart(self) -> None:
         """Return to the initial weights and the first step, in place."""
@@ -147,22 +141,14 @@ class FullBatchStep(Step):
 
     def release(self) -> None:
         """Free all memory but the model's and the graph's."""
-        del self.objective
+        super().release()
+        del self.targets, self._start
         self._compiled, self._replay = None, None
 
-    def scorer(self, nodes: Sequence[Tensor]) -> NodeScorer:
-        """Return a scorer of the model on other nodes, one set for each model."""
+    def scorer(self, nodes: Tensor) -> NodeScorer:
+        """Return a scorer of the model on other nodes."""
         targets = find_targets(self.model, self.graph, self.y, nodes, self.device)
         return NodeScorer(self.model, targets, self.config, self.y)
-
-    @property
-    def states(self) -> list[State]:
-        """The current state of each model, on the CPU."""
-        state = {name: value.detach().cpu() for name, value in self.model.state_dict().items()}
-        states = [state]
-        if self.model.num_models is not None:
-            states = [unstack_state(state, i, self.shapes) for i in range(self.model.num_models)]
-        return self.widen(states, [int(self.count)] * len(states))
 
 
 def train_full_batch(
@@ -181,8 +167,7 @@ def train_full_batch(
     Each pass computes only the rows that it needs (see
     :func:`~crossgcn.graph.receptive_field`). The selected epoch is the first with the strictly
     best validation accuracy (NOTE[D6]). Test nodes enter no loss, and without ``test_curve`` no
-    computation, before the epoch is selected. (A model with a loss over all nodes predicts them
-    too; no test label is read.)
+    computation, before the epoch is selected.
 
     Args:
         model: Trained in place; holds the selected weights afterwards.
@@ -197,10 +182,16 @@ def train_full_batch(
     Raises:
         Diverged: When a loss, or a selected weight, is not finite.
     """
-    config = training_config(**settings)
     seed = int(torch.randint(2**32, (1,))) if seed is None else seed
-    (result,) = train_model_batch(
-        [model], graph, y, [split], config, [seed], device=device, on_metrics=on_epoch
+    result = fit_full_batch(
+        model,
+        graph,
+        y,
+        split,
+        training_config(**settings),
+        seed=seed,
+        device=device,
+        on_metrics=on_epoch,
     )
     if isinstance(result, Diverged):
         raise result
@@ -208,30 +199,33 @@ def train_full_batch(
     return result
 
 
-def train_model_batch(
-    models: Sequence[NodeClassifier],
+def fit_full_batch(
+    model: NodeClassifier,
     graph: PreparedGraph,
     y: Tensor,
-    splits: Sequence[Split],
+    split: Split,
     config: RunConfig,
-    seeds: Sequence[int],
     *,
+    seed: int,
     device: str | torch.device = "cpu",
-    **more: Any,
-) -> list[TrainedModel | Diverged]:
-    """Train several models of one architecture, each on its own split, in the same steps.
-
-    Each model is trained as :func:`train_full_batch` would train it alone with the same seed.
-    Models that diverge do not stop the others.
+    read_test: bool = True,
+    on_epochs: Callable[[int], None] | None = None,
+    on_metrics: Callable[[EpochMetrics], None] | None = None,
+) -> TrainedModel | Diverged:
+    """Train as :func:`train_full_batch` does, by a configuration; the model is not changed.
 
     Args:
-        models: Their weights are the start; they are not changed.
-        seeds: One per model; decides the dropped entries.
-        **more: As for :func:`~crossgcn.training.scoring.fit_and_test`.
+        read_test: Score the test nodes at the end.
+        on_epochs: As for :func:`~crossgcn.training.loop.fit`; likewise ``on_metrics``.
     """
-    train, validation, test = (
-        [getattr(split, role) for split in splits] for role in ("train", "validation", "test")
+    check_scoring(config, model.num_outputs, y[split.validation])
+    step = FullBatchStep(model, graph, y, split.train, config, seed=seed, device=device)
+    return fit_and_test(
+        step,
+        step.scorer,
+        split.validation,
+        split.test,
+        read_test=read_test,
+        on_epochs=on_epochs,
+        on_metrics=on_metrics,
     )
-    check_scoring(config, models[0].num_outputs, *(y[nodes] for nodes in validation))
-    step = FullBatchStep(models, graph, y, train, config, seeds=seeds, device=device)
-    return fit_and_test(step, step.scorer, validation, test, **more)

@@ -7,7 +7,7 @@ A :class:`Step` does the work of one epoch, scorers evaluate the weights, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -16,13 +16,18 @@ from crossgcn.layers import FeatureDropout
 from crossgcn.training.checkpoints import Checkpoint
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import capture
-from crossgcn.training.model_batch import State, state_shapes
-from crossgcn.training.objective import make_optimizer
-from crossgcn.training.selection import Diverged, EpochMetrics, Scores, Selection, TrainedModel
-from crossgcn.training.unused_columns import UnusedColumns
+from crossgcn.training.objective import Optimizer
+from crossgcn.training.selection import (
+    Diverged,
+    EpochMetrics,
+    Scores,
+    Selection,
+    State,
+    TrainedModel,
+)
 
 Scorer = Callable[[], Scores]
-"""Returns losses and scores that should grow of the weights as they are now, ``[models]`` each."""
+"""Returns the loss, and a score that should grow, of the weights as they are now."""
 
 _EPOCHS_PER_WAIT = 25
 """Epochs of a CUDA graph that are queued before the loop waits for them."""
@@ -34,39 +39,27 @@ class Step:
     The dropped entries depend on the seed and the number of the step alone.
 
     Args:
-        model: Trained in place, on its device; one model, or several stacked.
-        unused: The columns that were removed from the model before.
+        model: Trained in place, on its device.
 
     Attributes:
-        losses: Of the last epoch, on the training nodes and with dropout, ``[models]``; likewise
-            ``accuracies``.
+        loss: Of the last epoch, on the training nodes and with dropout; likewise ``accuracy``.
         count: Steps of the optimiser so far, a tensor on the device.
         capturable: Whether an epoch can be recorded as a CUDA graph.
-        shapes: Shape of each tensor in the state of a single model.
     """
 
-    losses: Tensor
-    accuracies: Tensor
+    loss: Tensor
+    accuracy: Tensor
     capturable: bool = False
-    steps_per_epoch: int = 1
-    shapes: Mapping[str, torch.Size]
 
-    def __init__(
-        self,
-        model: nn.Module,
-        config: RunConfig,
-        seeds: Sequence[int],
-        unused: UnusedColumns | None = None,
-    ) -> None:
-        self.model, self.config, self._unused = model, config, unused
+    def __init__(self, model: nn.Module, config: RunConfig, seed: int) -> None:
+        self.model, self.config = model, config
         self.device = next(model.parameters()).device
-        self.shapes = state_shapes(model)
         self.count = torch.zeros((), dtype=torch.long, device=self.device)
-        of_models = torch.tensor(list(seeds), device=self.device)
-        for module in model.modules():
-            if isinstance(module, FeatureDropout):
-                module.follow(of_models, self.count)
-        self.optimizer = make_optimizer(model, config.learning_rate, config.weight_decay)
+        self.optimizer = Optimizer(model, config.learning_rate, config.weight_decay)
+        self._dropouts = [each for each in model.modules() if isinstance(each, FeatureDropout)]
+        seed_here = torch.tensor(seed, device=self.device)
+        for dropout in self._dropouts:
+            dropout.follow(seed_here, self.count)
 
     def run(self) -> None:
         """Train for one epoch."""
@@ -77,7 +70,9 @@ class Step:
         raise NotImplementedError
 
     def release(self) -> None:
-        """Free all memory but the model's: there are no more epochs."""
+        """Free all memory but the model's, and let its dropout draw anew: no epoch follows."""
+        for dropout in self._dropouts:
+            dropout.follow(None, None)
 
     def state(self) -> State:
         """Return the tensors that a checkpoint keeps; they are written to in place."""
@@ -89,59 +84,48 @@ class Step:
                 tensors[f"adam.{names[id(weight)]}.{what}"] = value
         return tensors
 
-    def widen(self, states: list[State], epochs: Sequence[int]) -> list[State]:
-        """Return states with the weights of unused columns, after so many epochs each."""
-        if self._unused is None:
-            return states
-        steps = [self.steps_per_epoch * epoch for epoch in epochs]
-        return self._unused.widen(
-            states, steps, self.config.learning_rate, self.config.weight_decay
-        )
-
 
 def fit(
     step: Step,
     *,
     validation: Scorer | None,
     curve: Scorer | None = None,
-    test: Callable[[], list[dict[str, float]]] | None = None,
+    test: Callable[[], dict[str, float]] | None = None,
     checkpoint: Checkpoint | None = None,
     on_epochs: Callable[[int], None] | None = None,
     on_metrics: Callable[[EpochMetrics], None] | None = None,
-) -> list[TrainedModel | Diverged]:
-    """Train for all epochs of the configuration, select one, and return the outcome of each model.
+) -> TrainedModel | Diverged:
+    """Train for all epochs of the configuration, select one, and return the outcome.
 
-    The loop ends early when every model has diverged, or when no model has improved for
-    ``config.patience`` epochs. An epoch of a step that is ``capturable`` is recorded as a CUDA
-    graph and replayed.
+    The loop ends early when the model has diverged, or has not improved for ``config.patience``
+    epochs. An epoch of a step that is ``capturable`` is recorded as a CUDA graph and replayed.
 
     Args:
         step: Does the work of an epoch; its weights are the start. Afterwards its model holds the
             selected weights, and nothing else of it can be used.
         validation: Scores the validation nodes; without it, the last epoch is selected.
         curve: Scores the test nodes in each epoch, for a figure.
-        test: Returns every metric of the test nodes, for each model; called only when the epoch
-            is selected. ``None`` does not read them.
+        test: Returns every metric of the test nodes; called only when the epoch is selected.
+            ``None`` does not read them.
         checkpoint: Where training is resumed from, if the file exists, and saved to.
         on_epochs: Called regularly with the number of epochs done since the last call; an
             exception raised in it stops the training.
-        on_metrics: Called with the metrics of the first model in each evaluated epoch.
+        on_metrics: Called with the metrics of each evaluated epoch.
     """
-    patience = None if validation is None else step.config.patience
-    selection = Selection(step.model, step.shapes, step.config.epochs, patience)
     epochs, every = step.config.epochs, step.config.evaluate_every
+    selection = Selection(step.model, epochs, None if validation is None else step.config.patience)
     report = on_epochs or (lambda count: None)
+
+    def record() -> None:
+        selection.record(
+            (step.loss, step.accuracy),
+            None if validation is None else validation(),
+            None if curve is None else curve()[1],
+        )
 
     def run_and_record() -> None:
         step.run()
         record()
-
-    def record() -> None:
-        selection.record(
-            (step.losses, step.accuracies),
-            None if validation is None else validation(),
-            None if curve is None else curve()[1],
-        )
 
     def restart() -> None:
         step.restart()
@@ -164,7 +148,7 @@ def fit(
             run_epoch()
         else:
             step.run()
-            if epoch % every == 0 or epoch == epochs or not step.losses.isfinite().all():
+            if epoch % every == 0 or epoch == epochs or not step.loss.isfinite():
                 record()
             else:
                 selection.skip()
@@ -172,28 +156,19 @@ def fit(
             continue
         if step.capturable:
             torch.cuda.synchronize(step.device)
-        if checkpoint is not None and epoch != epochs and bool(selection.sound.any()):
+        if checkpoint is not None and epoch != epochs and bool(selection.sound):
             checkpoint.save(epoch, step.state(), selection.state())
         if on_metrics is not None:
-            for metrics in selection.metrics(0, first=reported):
+            for metrics in selection.metrics(first=reported):
                 on_metrics(metrics)
         report(epoch - reported)
         reported = epoch
-    if reported < epochs and selection.sound.any():
+    if reported < epochs and bool(selection.sound):
         report(epochs - reported)  # stopped early: there is nothing left to do
     del run_epoch  # a CUDA graph keeps memory
     if validation is None:
         selection.keep_last()
     selection.restore()
     step.release()
-    for module in step.model.modules():
-        if isinstance(module, FeatureDropout):
-            module.follow(None, None)
-    tested: list[dict[str, float]] | None = None
-    if test is not None and selection.sound.any():
-        tested = test()
-    states = step.widen(selection.best_states(), selection.best_epoch.tolist())
-    return [
-        selection.result(position, state, None if tested is None else tested[position])
-        for position, state in enumerate(states)
-    ]
+    tested = test() if test is not None and bool(selection.sound) else None
+    return selection.result(tested)

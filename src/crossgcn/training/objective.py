@@ -1,4 +1,4 @@
-r"""The objective of training: losses, further terms, and the rule for weight decay.
+r"""The objective of training, and its optimiser.
 
 .. math:: \Gamma = \frac{1}{M}\sum_{i=1}^{M} l(\hat{\mathbf{y}}_i, \mathbf{y}_i)
     + \frac{\lambda}{2}\|\mathbf{\Theta}\|_F^2
@@ -8,35 +8,31 @@ The loss of classes is the cross-entropy, that of a number the squared error, st
 NOTE[D5] The rule for every model: Θ is every matrix of every layer, and the order weights
 of ``"learned"``; never a bias or a ``"gated"`` order weight. The released code averages over
 the training nodes and halves the penalty, where the paper sums and does not.
-
-A model may add a term over the predictions of all nodes, see
-:meth:`NodeClassifier.penalty <crossgcn.models.node_classifier.NodeClassifier.penalty>`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
-from crossgcn import kernels
 from crossgcn.errors import BadInput
-from crossgcn.graph import PreparedGraph, SparseMatrix, stack_inputs
 from crossgcn.graph.matrix import ModelInputs
-from crossgcn.graph.prepared import move_inputs
+from crossgcn.graph.prepared import PreparedGraph, move_inputs
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.adam import Adam
 
 
 @dataclass(frozen=True)
 class Loss:
-    """The loss of one model or several, its gradient, and a score that should grow.
+    """The mean loss over rows, its gradient, and a score that should grow.
 
     Attributes:
-        class_weights: Multiplies the loss of each row, ``[num_classes]``, or one row per model.
+        num_classes: 1 for a number.
+        class_weights: Multiplies the loss of each row, ``[num_classes]``.
         target_scale: Mean and standard deviation of numbers; scores are standardised.
     """
 
@@ -45,44 +41,59 @@ class Loss:
     target_scale: Tensor | None = None
 
     def __call__(
-        self, scores: Tensor, labels: Tensor, counts: Tensor, node_weights: Tensor | None = None
+        self,
+        scores: Tensor,
+        labels: Tensor,
+        count: float,
+        node_weights: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute the loss of each model.
+        """Compute the loss.
 
         Args:
-            scores: ``[models, rows, width]``; those of the classes come first.
-            labels: Classes ``[models, rows]``, where rows of a negative label do not count; or
+            scores: ``[..., rows, num_classes]``; for the bags of a model, the first dimension.
+            labels: Classes ``[..., rows]``, where rows of a negative label do not count; or
                 numbers, where rows of NaN do not count.
-            counts: Rows of each model that count, ``[models]``.
-            node_weights: Multiplies the loss of each row, ``[models, rows]``; their mean is 1.
+            count: By which sums over the rows are divided.
+            node_weights: Multiplies the loss of each row, ``[..., rows]``; their mean is 1.
 
         Returns:
-            The mean loss ``[models]``; the accuracy, or R² for numbers, ``[models]`` in float64;
-            and the gradient of the loss for the scores.
+            The loss ``[...]``; the accuracy, or R² for numbers, ``[...]`` in float64; and the
+            gradient of the loss for the scores.
         """
         if labels.is_floating_point():
-            assert self.target_scale is not None
-            mean, deviation = self.target_scale
-            known = ~labels.isnan()
-            wanted = ((labels - mean) / deviation).nan_to_num().to(scores.dtype)
-            error = torch.where(known, scores[..., 0] - wanted, 0.0)
-            weighted = error if node_weights is None else error * node_weights
-            losses = (error * weighted).sum(dim=1) / (2 * counts)
-            slope = torch.zeros_like(scores)
-            slope[..., 0] = weighted / counts.unsqueeze(1)
-            return losses, (1 - 2 * losses).double(), slope
-        losses, accuracies, slope = kernels.score(scores, labels, counts, self.num_classes)
-        own = node_weights
+            return self._squared_error(scores, labels, count, node_weights)
+        exact = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        log_probabilities = exact.log_softmax(dim=-1)
+        counted, own = labels >= 0, labels.clamp(min=0)
+        losses = -log_probabilities.gather(-1, own.unsqueeze(-1)).squeeze(-1)
+        losses = losses.where(counted, 0.0)
+        correct = (scores.argmax(dim=-1) == labels) & counted
+        is_own = functional.one_hot(own, self.num_classes).to(exact.dtype)
+        grad = (log_probabilities.exp() - is_own) / count
+        grad = grad.where(counted.unsqueeze(-1), 0.0)
+        weights = node_weights
         if self.class_weights is not None:
-            of_models = self.class_weights.expand(labels.size(0), self.num_classes)
-            of_rows = of_models.gather(1, labels.clamp(min=0)).to(scores.dtype)
-            own = of_rows if own is None else own * of_rows
-        if own is not None:
-            chances = scores[..., : self.num_classes].log_softmax(dim=-1)
-            each = -chances.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
-            losses = (each * own * (labels >= 0)).sum(dim=1) / counts
-            slope = slope * own.unsqueeze(-1)
-        return losses, accuracies, slope
+            of_classes = self.class_weights[own].to(exact.dtype)
+            weights = of_classes if weights is None else weights * of_classes
+        if weights is not None:
+            losses, grad = losses * weights, grad * weights.unsqueeze(-1)
+        accuracy = correct.sum(dim=-1).double() / count
+        return losses.sum(dim=-1) / count, accuracy, grad.to(scores.dtype)
+
+    def _squared_error(
+        self,
+        scores: Tensor,
+        labels: Tensor,
+        count: float,
+        node_weights: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        assert self.target_scale is not None
+        mean, deviation = self.target_scale
+        wanted = ((labels - mean) / deviation).nan_to_num().to(scores.dtype)
+        error = torch.where(labels.isnan(), 0.0, scores[..., 0] - wanted)
+        weighted = error if node_weights is None else error * node_weights
+        loss = (error * weighted).sum(dim=-1) / (2 * count)
+        return loss, (1 - 2 * loss).double(), (weighted / count).unsqueeze(-1)
 
 
 def class_weights(
@@ -125,145 +136,104 @@ def fit_target_scale(model: NodeClassifier, y: Tensor) -> None:
 
 @dataclass(frozen=True)
 class Targets:
-    """The nodes on which models are scored, on the models' device.
+    """The nodes on which a model is scored, on its device.
 
     Attributes:
         inputs: The model's inputs, cut down to the rows it needs.
-        labels: ``[models, nodes]``; -1 where a model has fewer nodes than another.
-        counts: Nodes of each model, ``[models]``.
-        node_weights: As for :class:`Loss`.
+        labels: ``[nodes]``.
     """
 
     inputs: ModelInputs
     labels: Tensor
-    counts: Tensor
-    loss: Loss
-    node_weights: Tensor | None = None
-
-    @property
-    def num_classes(self) -> int:
-        """Number of classes; 1 for a number."""
-        return self.loss.num_classes
-
-    def score(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return losses, accuracies and gradient of scores ``[models, nodes, width]``.
-
-        Scores of one model may have two dimensions.
-        """
-        of_models = scores.detach().view(*self.labels.shape, -1)
-        losses, accuracies, slope = self.loss(
-            of_models, self.labels, self.counts, self.node_weights
-        )
-        return losses, accuracies, slope.view_as(scores)
-
-
-def find_targets(
-    model: NodeClassifier,
-    graph: PreparedGraph,
-    y: Tensor,
-    nodes: Sequence[Tensor],
-    device: torch.device,
-) -> Targets:
-    """Cut a graph down to the inputs with which a model, or several stacked, score their nodes."""
-    views: dict[int, ModelInputs] = {}
-    for own in nodes:
-        if id(own) not in views:
-            views[id(own)] = graph.view(own, model.propagations)
-    inputs = [views[id(own)] for own in nodes]
-    unknown = torch.nan if y.is_floating_point() else -1
-    size = (len(nodes), max(own.numel() for own in nodes))
-    labels = torch.full(size, unknown, dtype=y.dtype)
-    for row, own in zip(labels, nodes, strict=True):
-        row[: own.numel()] = y[own]
-    return Targets(
-        move_inputs(inputs[0] if model.num_models is None else stack_inputs(inputs), device),
-        labels.to(device),
-        torch.tensor([own.numel() for own in nodes], device=device),
-        Loss(model.num_outputs, target_scale=model.target_scale),
-    )
-
-
-@dataclass(frozen=True)
-class Pass:
-    """The results of one forward pass.
-
-    Attributes:
-        scores: Of the training nodes, ``[models, nodes, width]``; those of the classes first.
-        slope: Gradient of the losses for the scores.
-        losses: Mean cross-entropy of each model, ``[models]``, detached.
-        penalties: Further terms of the objective, without those that the optimiser decays.
-    """
-
-    scores: Tensor
-    slope: Tensor
-    losses: Tensor
-    accuracies: Tensor
-    penalties: tuple[Tensor, ...]
-
-    def gradients(self, weights: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-        """Return the gradient of the objective for each weight; ``None`` where it has none."""
-        return torch.autograd.grad(
-            [self.scores, *self.penalties],
-            list(weights),
-            [self.slope, *(None for _ in self.penalties)],
-            allow_unused=True,
-        )
-
-
-class Objective:
-    """The objective of one model or several stacked; a call is one forward pass.
-
-    The pass computes only the rows that the objective depends on, those of the training nodes.
-    """
-
-    def __init__(
-        self,
-        model: NodeClassifier,
-        graph: PreparedGraph,
-        y: Tensor,
-        nodes: Sequence[Tensor],
-        weight_decay: float,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        self.model = model
-        self.weight_decay = weight_decay
-        self.targets = find_targets(model, graph, y, nodes, torch.device(device))
-        self.inputs = self.targets.inputs
 
     @property
     def input_rows(self) -> int:
-        """Rows of features that a pass reads, of the model that reads most."""
-        x = self.inputs[0]
-        return x.shape[0] if isinstance(x, SparseMatrix) else x.shape[-2]
-
-    def __call__(self) -> Pass:
-        """Run the model over its inputs."""
-        scores = self.model(*self.inputs)
-        decay = order_weight_penalty(self.model, self.weight_decay)
-        losses, accuracies, slope = self.targets.score(scores)
-        return Pass(scores, slope, losses, accuracies, () if decay is None else (decay,))
+        """Rows of features that the model reads."""
+        return self.inputs[0].shape[0]
 
 
-def make_optimizer(model: torch.nn.Module, learning_rate: float, weight_decay: float) -> Adam:
-    """Return Adam with weight decay of the matrices; frozen weights are left out."""
-    least = 2 if getattr(model, "num_models", None) is None else 3
-    trained = [p for p in model.parameters() if p.requires_grad]
-    return Adam(
-        (p for p in trained if p.dim() >= least),
-        (p for p in trained if p.dim() < least),
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-    )
+def find_targets(
+    model: NodeClassifier, graph: PreparedGraph, y: Tensor, nodes: Tensor, device: torch.device
+) -> Targets:
+    """Cut a graph down to the inputs with which a model scores some nodes."""
+    inputs = graph.view(nodes, model.propagations)
+    return Targets(move_inputs(inputs, device), y[nodes].to(device))
 
 
-def order_weight_penalty(model: torch.nn.Module, weight_decay: float) -> Tensor | None:
+class Optimizer:
+    r"""PyTorch's fused Adam, with weight decay of matrices; frozen weights are left out.
+
+    It updates the memory of each weight as it lies: ``torch.optim.Adam`` copies a weight with
+    permuted dimensions in every step. Decay adds :math:`\lambda\theta` to the gradient, which is
+    the gradient of the penalty :math:`\frac{\lambda}{2}\theta^2`.
+
+    Attributes:
+        weights: The trained weights, in the order in which :meth:`step` takes gradients.
+    """
+
+    def __init__(self, model: nn.Module, learning_rate: float, weight_decay: float) -> None:
+        trained = [weight for weight in model.parameters() if weight.requires_grad]
+        matrices = [weight for weight in trained if weight.dim() >= 2]
+        others = [weight for weight in trained if weight.dim() < 2]
+        self.learning_rate = learning_rate
+        self.weights = [*matrices, *others]
+        self._orders = [_storage_order(weight) for weight in self.weights]
+        self._memory = [
+            weight.detach().permute(order)
+            for weight, order in zip(self.weights, self._orders, strict=True)
+        ]
+        self._decays = [weight_decay] * len(matrices) + [0.0] * len(others)
+        count = len(matrices)
+        groups = [
+            {"params": self._memory[:count], "weight_decay": weight_decay},
+            {"params": self._memory[count:], "weight_decay": 0.0},
+        ]
+        self._adam = torch.optim.Adam(
+            [group for group in groups if group["params"]],
+            lr=learning_rate,
+            fused=True,
+            capturable=any(weight.is_cuda for weight in trained),
+        )
+        for memory in self._memory:
+            self._adam.state[memory] = {
+                "step": torch.zeros((), device=memory.device),
+                "exp_avg": torch.zeros_like(memory),
+                "exp_avg_sq": torch.zeros_like(memory),
+            }
+
+    def step(self, gradients: Sequence[Tensor | None]) -> None:
+        """Update the weights in place; a weight without a gradient is not changed."""
+        for memory, order, gradient in zip(self._memory, self._orders, gradients, strict=True):
+            memory.grad = None if gradient is None else gradient.permute(order).contiguous()
+        self._adam.step()
+
+    def states(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor, Tensor, float]]:
+        """Yield each weight, its memory, running means and step, and its decay rate."""
+        for weight, memory, decay in zip(self.weights, self._memory, self._decays, strict=True):
+            state = self._adam.state[memory]
+            yield weight, memory, state["exp_avg"], state["exp_avg_sq"], state["step"], decay
+
+    def reset(self) -> None:
+        """Forget all steps, in place."""
+        for _, _, *state, _ in self.states():
+            for tensor in state:
+                tensor.zero_()
+
+
+def _storage_order(tensor: Tensor) -> tuple[int, ...]:
+    """Return the dimensions from the largest stride to the smallest."""
+    strides = tensor.stride()
+    return tuple(sorted(range(tensor.dim()), key=lambda dim: (-strides[dim], dim)))
+
+
+def order_weight_penalty(model: nn.Module, weight_decay: float) -> Tensor | None:
     r"""Return the penalty of order weights, :math:`\frac{\lambda}{2}\sum_{k\ge2}\alpha_k^2`.
 
     It is part of the loss and not of the optimiser because :math:`\alpha_1` is not trained and
     must not be decayed. ``None`` when no order weight is decayed.
     """
     decayed = [
-        module.order_weights[..., 1:]
+        module.order_weights[1:]
         for module in model.modules()
         if isinstance(module, CrossFeatureTransform)
         and module.decays_order_weights
@@ -272,4 +242,4 @@ def order_weight_penalty(model: torch.nn.Module, weight_decay: float) -> Tensor 
     ]
     if not decayed or weight_decay == 0.0:
         return None
-    return 0.5 * weight_decay * torch.cat([weights.flatten() for weights in decayed]).square().sum()
+    return 0.5 * weight_decay * torch.cat(decayed).square().sum()

@@ -1,8 +1,7 @@
 """Train all runs of an experiment, on all cores or on a GPU.
 
 Runs are independent and each has its own seed, so the number of processes does not change any
-result. On a GPU the runs of one configuration are trained together. A finished run, or batch of
-runs, is on disk before the next starts.
+result. A finished run is on disk before the next starts.
 """
 
 from __future__ import annotations
@@ -72,16 +71,13 @@ def train_many(
     waiting = {position: run for position, run in enumerate(runs) if position not in records}
     trainer.prepare(waiting.values())
 
-    batches = [
-        {position: waiting[position] for position in batch}
-        for batch in trainer.model_batches(waiting)
-    ]
+    queue = list(waiting.items())
     alone = trainer.device.type == "cuda" or group.world_size > 1
-    others = 0 if alone else min(workers, len(batches)) - 1
+    others = 0 if alone else min(workers, len(queue)) - 1
     results = (
-        _in_processes(trainer, batches, others, report)
+        _in_processes(trainer, queue, others, report)
         if others > 0
-        else (result for batch in batches for result in _train(trainer, batch, report))
+        else (_train(trainer, position, run, report) for position, run in queue)
     )
     with closing(results):
         for position, result in results:
@@ -122,15 +118,13 @@ def _describe(run: Run, record: Record) -> str:
     return ", ".join([*words, f"{record.get('seconds', 0):.1f} s"])
 
 
-ModelBatch = dict[int, Run]
-"""Runs that are trained together, by position."""
+Waiting = tuple[int, Run]
+"""A run and its position."""
 Result = tuple[int, Record | WorkFailed]
 
 
-def _train(trainer: RunTrainer, batch: ModelBatch, report: Callable[[int], None]) -> list[Result]:
-    runs, cost = list(batch.values()), sum(run.cost for run in batch.values())
-    results = trainer.train(runs, lambda n: report(n * cost))
-    return list(zip(batch, results, strict=True))
+def _train(trainer: RunTrainer, position: int, run: Run, report: Callable[[int], None]) -> Result:
+    return position, trainer.train(run, lambda epochs: report(epochs * run.cost))
 
 
 SECONDS_OF_WORK = 8.0
@@ -151,15 +145,15 @@ def is_worth_sharing(seconds: float, done: int, left: int) -> bool:
 
 
 def _in_processes(
-    trainer: RunTrainer, batches: list[ModelBatch], others: int, report: Callable[[int], None]
+    trainer: RunTrainer, queue: list[Waiting], others: int, report: Callable[[int], None]
 ) -> Generator[Result, None, None]:
     """Train in this process, and share the runs with other processes if much work is left.
 
     This process takes runs from the end of the queue. It works while the others start, which
     takes as long as several runs.
     """
-    helpers = _Helpers(trainer, batches, others)
-    total = sum(run.config.epochs * run.cost for batch in batches for run in batch.values())
+    helpers = _Helpers(trainer, queue, others)
+    total = sum(run.config.epochs * run.cost for _, run in queue)
     timed: tuple[float, int] | None = None  # the first epoch compiles and reads caches
     done = 0
 
@@ -174,12 +168,12 @@ def _in_processes(
 
     try:
         started = time.process_time()
-        if sum(run.seconds for batch in batches for run in batch.values()) > SECONDS_OF_WORK:
+        if sum(run.seconds for _, run in queue) > SECONDS_OF_WORK:
             helpers.start()
-        for trained, (number, batch) in enumerate(reversed(list(enumerate(batches))), start=1):
+        for trained, number in enumerate(reversed(range(len(queue))), start=1):
             if helpers.leave_to_them(number):
                 continue
-            yield from _train(trainer, batch, count)
+            yield _train(trainer, *queue[number], count)
             yield from helpers.finished(timeout=0.0)
             if is_worth_sharing(time.process_time() - started, trained, number):
                 helpers.start()
@@ -197,41 +191,41 @@ def _in_processes(
 
 
 class _Helpers:
-    """Other processes that take batches of runs from the start of the queue.
+    """Other processes that take runs from the start of the queue.
 
     Attributes:
-        pending: Batches that other processes have not finished, or found taken.
+        pending: Runs that other processes have not finished, or found taken.
     """
 
-    def __init__(self, trainer: RunTrainer, batches: list[ModelBatch], others: int) -> None:
-        self._trainer, self._batches, self._others = trainer, batches, others
+    def __init__(self, trainer: RunTrainer, queue: list[Waiting], others: int) -> None:
+        self._trainer, self._queue, self._others = trainer, queue, others
         self._mine: set[int] = set()
         self._executor: ProcessPoolExecutor | None = None
         self._reported = 0
-        self.pending: set[Future[list[Result]]] = set()
+        self.pending: set[Future[Result | None]] = set()
 
     def start(self) -> None:
-        """Start the processes, if they have not started and batches are left for them."""
-        left = [number for number in range(len(self._batches)) if number not in self._mine]
+        """Start the processes, if they have not started and runs are left for them."""
+        left = [number for number in range(len(self._queue)) if number not in self._mine]
         self._others = min(self._others, len(left))
         if self._executor is not None or not left:
             return
         context = multiprocessing.get_context("spawn")
         self._done, self._stop = context.Value("q", 0), context.Event()
-        # Which batches a process has taken. Futures are not cancelled instead: where a worker
+        # Which runs a process has taken. Futures are not cancelled instead: where a worker
         # dies, Python 3.11 fails on cancelled ones.
-        self._taken = context.Array("b", len(self._batches))
+        self._taken = context.Array("b", len(self._queue))
         for number in self._mine:
             self._taken[number] = 1
         shared = (self._trainer, self._done, self._stop, self._taken)
         self._executor = ProcessPoolExecutor(self._others, context, _start_worker, shared)
         with _interrupts_held():
             self.pending = {
-                self._executor.submit(_work, number, self._batches[number]) for number in left
+                self._executor.submit(_work, number, self._queue[number]) for number in left
             }
 
     def leave_to_them(self, number: int) -> bool:
-        """Take a batch for this process, unless it is another's: those started for the first."""
+        """Return whether another process takes a run; else take it for this one."""
         if self._executor is None:
             self._mine.add(number)
             return False
@@ -242,7 +236,9 @@ class _Helpers:
         finished, _ = wait(self.pending, timeout=timeout, return_when=FIRST_COMPLETED)
         for future in finished:
             self.pending.remove(future)
-            yield from future.result()
+            result = future.result()
+            if result is not None:
+                yield result
 
     def new_units(self) -> int:
         """Return the units of work that they have done since the last call."""
@@ -272,7 +268,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _take(taken: Any, number: int) -> bool:
-    """Take a batch, unless another process has."""
+    """Take a run, unless another process has."""
     with taken.get_lock():
         is_free = not taken[number]
         taken[number] = 1
@@ -301,11 +297,11 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(number: int, batch: ModelBatch) -> list[Result]:
+def _work(number: int, waiting: Waiting) -> Result | None:
     assert _worker is not None
     trainer, done, stop, taken = _worker
     if not _take(taken, number):
-        return []
+        return None
 
     def count(units: int) -> None:
         if stop.is_set():
@@ -313,4 +309,4 @@ def _work(number: int, batch: ModelBatch) -> list[Result]:
         with done.get_lock():
             done.value += units
 
-    return _train(trainer, batch, count)
+    return _train(trainer, *waiting, count)

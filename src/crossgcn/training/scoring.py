@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -18,6 +17,8 @@ from crossgcn.graph.sampling.source import Features, GraphSource
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.batches.layerwise import infer
 from crossgcn.training.batches.step import batch_inputs, score_part
+from crossgcn.training.checkpoints import Checkpoint
+from crossgcn.training.compiled import can_be_compiled
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import multiplying_in
 from crossgcn.training.distributed import Processes
@@ -32,9 +33,8 @@ from crossgcn.training.metrics import (
     positive_class,
     selecting_metric,
 )
-from crossgcn.training.model_batch import can_be_compiled
 from crossgcn.training.objective import Loss, Targets
-from crossgcn.training.selection import Diverged, TrainedModel
+from crossgcn.training.selection import Diverged, EpochMetrics, TrainedModel
 
 if TYPE_CHECKING:
     from crossgcn.training.compiled.network import CompiledNetwork
@@ -45,9 +45,8 @@ _ROWS_AT_ONCE = 4096
 _KEPT_BYTES = 256 << 20
 """Receptive fields up to this size are kept from one evaluation to the next, per process."""
 
-Nodes = TypeVar("Nodes")
-Predicted = Iterator[tuple[NDArray[Any], NDArray[Any]]]
-"""Labels and scores of each model's nodes."""
+Predicted = tuple[NDArray[Any], NDArray[Any]]
+"""Labels and scores of the nodes."""
 
 
 class Scorer(ABC):
@@ -63,8 +62,8 @@ class Scorer(ABC):
         self.positive = positive_class(y.numpy(force=True)) if model.num_outputs == 2 else None
 
     @abstractmethod
-    def _score(self, *, keep: bool) -> tuple[Tensor, Tensor, Predicted]:
-        """Return losses and accuracies, ``[models]`` each, and the predictions, if kept."""
+    def _score(self, *, keep: bool) -> tuple[Tensor, Tensor, Predicted | None]:
+        """Return loss and accuracy, and the predictions, if kept."""
 
     @abstractmethod
     def _predict(self) -> Predicted:
@@ -72,59 +71,71 @@ class Scorer(ABC):
 
     @torch.no_grad()
     def __call__(self) -> tuple[Tensor, Tensor]:
-        """Return losses and the metric, negated if it should shrink, ``[models]`` each."""
+        """Return the loss, and the metric, negated if it should shrink."""
         if self.metric is None or self.metric == "accuracy":
             return self._score(keep=False)[:2]
-        losses, accuracies, predicted = self._score(keep=True)
+        loss, accuracy, predicted = self._score(keep=True)
+        assert predicted is not None
         sign = 1 if METRICS[self.metric].grows else -1
-        values = [sign * compute(self.metric, *own, self.positive) for own in predicted]
-        return losses, torch.tensor(values, dtype=torch.float64, device=accuracies.device)
+        value = sign * compute(self.metric, *predicted, self.positive)
+        return loss, torch.tensor(value, dtype=torch.float64, device=accuracy.device)
 
     @torch.no_grad()
-    def evaluate(self, thresholds: Sequence[float] | None = None) -> list[dict[str, float]]:
-        """Return every metric of the task, for each model; the accuracy alone by default."""
-        if thresholds is not None:
-            return [
-                evaluate(*own, self.positive, threshold) | {"threshold": threshold}
-                for own, threshold in zip(self._predict(), thresholds, strict=True)
-            ]
+    def evaluate(self, threshold: float | None = None) -> dict[str, float]:
+        """Return every metric of the task; the accuracy alone by default."""
+        if threshold is not None:
+            found = evaluate(*self._predict(), self.positive, threshold)
+            return found | {"threshold": threshold}
         if self.metric is None:
-            return [{"accuracy": accuracy} for accuracy in self()[1].tolist()]
-        return [evaluate(*own, self.positive) for own in self._predict()]
+            return {"accuracy": float(self()[1])}
+        return evaluate(*self._predict(), self.positive)
 
     @torch.no_grad()
-    def choose_thresholds(self) -> list[float]:
-        """Return the best decision threshold of each model on these nodes."""
+    def choose_threshold(self) -> float:
+        """Return the best decision threshold on these nodes."""
         assert self.positive is not None
-        return [choose_threshold(*own, self.positive, self.metric) for own in self._predict()]
+        return choose_threshold(*self._predict(), self.positive, self.metric)
 
 
 def fit_and_test(
     step: Step,
-    scorer: Callable[[Nodes], Scorer],
-    validation: Nodes | None,
-    test: Nodes,
+    scorer: Callable[[Tensor], Scorer],
+    validation: Tensor | None,
+    test: Tensor,
     *,
     read_test: bool = True,
-    **more: Any,
-) -> list[TrainedModel | Diverged]:
+    checkpoint: Checkpoint | None = None,
+    on_epochs: Callable[[int], None] | None = None,
+    on_metrics: Callable[[EpochMetrics], None] | None = None,
+) -> TrainedModel | Diverged:
     """Train for all epochs, select one on validation nodes, and only then score the test nodes.
 
     Args:
+        scorer: Makes a scorer of some nodes.
         validation: Without it, the last epoch is selected.
-        **more: Further arguments of :func:`~crossgcn.training.loop.fit`.
+        read_test: Score the test nodes.
+        checkpoint: As for :func:`~crossgcn.training.loop.fit`, like ``on_epochs`` and
+            ``on_metrics``.
     """
     config = step.config
     curve = scorer(test) if config.test_curve else None
     selector = None if validation is None else scorer(validation)
 
-    def read() -> list[dict[str, float]]:
-        thresholds = None
+    def read() -> dict[str, float]:
+        threshold = None
         if config.threshold is not None and selector is not None:
-            thresholds = selector.choose_thresholds()
-        return (curve or scorer(test)).evaluate(thresholds)
+            threshold = selector.choose_threshold()
+        return (curve or scorer(test)).evaluate(threshold)
 
-    return fit(step, validation=selector, curve=curve, test=read if read_test else None, **more)
+    return fit(
+        step,
+        validation=selector,
+        curve=curve,
+        test=read if read_test else None,
+        checkpoint=checkpoint,
+        on_epochs=on_epochs,
+        on_metrics=on_metrics,
+    )
 
 
 def check_scoring(config: RunConfig, num_classes: int, *validation: Tensor) -> None:
@@ -143,26 +154,27 @@ class NodeScorer(Scorer):
     ) -> None:
         super().__init__(model, config, y)
         self.targets, self.device = targets, targets.labels.device
+        self._loss = Loss(model.num_outputs, target_scale=model.target_scale)
         self._network: CompiledNetwork | None = None
         if self.device.type == "cpu" and can_be_compiled(model):
             from crossgcn.training.compiled.network import CompiledNetwork
 
             self._network = CompiledNetwork(model, targets)
 
-    def _score(self, *, keep: bool) -> tuple[Tensor, Tensor, Predicted]:
+    def _score(self, *, keep: bool) -> tuple[Tensor, Tensor, Predicted | None]:
+        labels = self.targets.labels
         if self._network is None:
             scores = self._scores()
-            losses, accuracies, _ = self.targets.score(standardised(self.model, scores))
+            loss, accuracy, _ = self._loss(standardised(self.model, scores), labels, labels.numel())
         else:
-            with np.errstate(all="ignore"):
-                scores = torch.from_numpy(self._network.forward())
-                loss, right = self._network.loss()
-            losses, accuracies = torch.tensor([loss]), torch.tensor([right])
-            accuracies = accuracies / self.targets.counts.double()
-        return losses, accuracies, self._by_model(scores)
+            scores = torch.from_numpy(self._network.forward())
+            mean, correct = self._network.loss()
+            loss = torch.tensor(mean)
+            accuracy = torch.tensor(correct / labels.numel(), dtype=torch.float64)
+        return loss, accuracy, self._with_labels(scores) if keep else None
 
     def _predict(self) -> Predicted:
-        return self._by_model(self._scores())
+        return self._with_labels(self._scores())
 
     def _scores(self) -> Tensor:
         self.model.eval()
@@ -170,11 +182,8 @@ class NodeScorer(Scorer):
             scores: Tensor = self.model(*self.targets.inputs)
         return scores
 
-    def _by_model(self, scores: Tensor) -> Predicted:
-        scores = scores.view(*self.targets.labels.shape, -1)[..., : self.targets.num_classes]
-        counts = self.targets.counts.tolist()
-        for labels, own, count in zip(self.targets.labels, scores, counts, strict=True):
-            yield labels[:count].numpy(force=True), own[:count].float().numpy(force=True)
+    def _with_labels(self, scores: Tensor) -> Predicted:
+        return self.targets.labels.numpy(force=True), scores.float().numpy(force=True)
 
 
 def standardised(model: NodeClassifier, scores: Tensor) -> Tensor:
@@ -222,7 +231,7 @@ class ExactScorer(Scorer):
             world_size=processes.world_size,
         )
 
-    def _score(self, *, keep: bool) -> tuple[Tensor, Tensor, Predicted]:
+    def _score(self, *, keep: bool) -> tuple[Tensor, Tensor, Predicted | None]:
         self.model.eval()
         count = self.nodes.numel()
         totals = torch.zeros(2, dtype=torch.float64, device=self.device)
@@ -235,17 +244,19 @@ class ExactScorer(Scorer):
                     parts.append((targets, scores.double()))
         means = self.processes.add_up(totals) / count
         if not keep:
-            return means[:1], means[1:], iter(())
+            return means[0], means[1], None
         gathered = torch.zeros(count, self.model.num_outputs, dtype=torch.float64).to(self.device)
         for targets, scores in parts:
             places = self._order[torch.searchsorted(self._sorted, targets.cpu())]
             gathered[places.to(self.device)] = scores
         gathered = self.processes.add_up(gathered)
         labels = self.source.labels[self.nodes]
-        return means[:1], means[1:], iter([(labels.numpy(), gathered.cpu().numpy())])
+        return means[0], means[1], (labels.numpy(), gathered.cpu().numpy())
 
     def _predict(self) -> Predicted:
-        return self._score(keep=True)[2]
+        predicted = self._score(keep=True)[2]
+        assert predicted is not None
+        return predicted
 
     def _scores(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         if not self.by_fields:

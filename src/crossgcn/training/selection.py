@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -11,10 +10,10 @@ from torch import Tensor, nn
 
 from crossgcn.errors import WorkFailed
 from crossgcn.training.device import WARM_UPS
-from crossgcn.training.model_batch import State, unstack_state
 
+State = dict[str, Tensor]
 Scores = tuple[Tensor, Tensor]
-"""Losses and accuracies (or another score that should grow), ``[models]`` each."""
+"""The loss, and the accuracy or another score that should grow; a number each."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +21,9 @@ class EpochMetrics:
     """Metrics of one epoch.
 
     ``train_loss`` is the cross-entropy, or half the squared error, with dropout and without
-    penalties. ``train_score`` is the accuracy, or R² for numbers, likewise. ``validation_score``
-    is the metric that selects, negated if it should shrink. ``test_accuracy`` is recorded for
-    curves only; it does not influence the selection.
+    weight decay. ``train_score`` is the accuracy, or R² for numbers, likewise.
+    ``validation_score`` is the metric that selects, negated if it should shrink.
+    ``test_accuracy`` is recorded for curves only; it does not influence the selection.
     """
 
     epoch: int
@@ -80,54 +79,47 @@ class Diverged(WorkFailed):
 
 
 class Selection:
-    """Keeps the weights of each model's first epoch of strictly best validation score (NOTE[D6]).
+    """Keeps the weights of the first epoch of strictly best validation score (NOTE[D6]).
 
-    All tensors stay on the model's device, so that no epoch waits for a GPU. A model whose loss
-    or selected weights are not finite keeps the weights selected before.
+    All tensors stay on the model's device, so that no epoch waits for a GPU. If a loss or the
+    selected weights are not finite, the weights selected before are kept.
 
     Args:
-        model: One model, or several stacked, at the start of training.
-        shapes: Shape of each tensor in the state of a single model.
-        patience: Epochs without improvement after which a model is done, even if others go on.
+        model: At the start of training.
+        patience: Epochs without improvement after which training ends.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        shapes: Mapping[str, torch.Size],
-        epochs: int,
-        patience: int | None = None,
-    ) -> None:
+    def __init__(self, model: nn.Module, epochs: int, patience: int | None = None) -> None:
         self.patience = epochs if patience is None else patience
-        stacked: int | None = getattr(model, "num_models", None)
-        self.names, values = list(model.state_dict()), model.state_dict().values()
-        self.live = [value if stacked else value.unsqueeze(0) for value in values]
-        self.best = [value.clone() for value in self.live]
-        self.shapes, models, device = shapes, stacked or 1, self.live[0].device
-        self.best_score = torch.full((models,), -math.inf, dtype=torch.float64, device=device)
-        self.best_epoch = torch.zeros(models, dtype=torch.long, device=device)
-        self.sound = torch.ones(models, dtype=torch.bool, device=device)
-        self.epoch = torch.zeros(1, dtype=torch.long, device=device)
+        self.live = {name: value.detach() for name, value in model.state_dict().items()}
+        self.best = {name: value.clone() for name, value in self.live.items()}
+        device = next(iter(self.live.values())).device
+        self.best_score = torch.full((), -math.inf, dtype=torch.float64, device=device)
+        self.best_epoch = torch.zeros((), dtype=torch.long, device=device)
+        self.sound = torch.ones((), dtype=torch.bool, device=device)
+        self.epoch = torch.zeros((), dtype=torch.long, device=device)
+        self.evaluated = torch.zeros((), dtype=torch.long, device=device)
         # NaN in the last column: the epoch was not evaluated. Else: whether the model was sound.
         rows = max(epochs, WARM_UPS)
-        self.history = torch.full((rows, models, 6), math.nan, dtype=torch.float64, device=device)
+        self.history = torch.full((rows, 6), math.nan, dtype=torch.float64, device=device)
         self._unknown = torch.full_like(self.best_score, math.nan)
         self.validates = False
 
     def restart(self) -> None:
         """Forget all epochs, in place; the model holds its initial weights again."""
-        for kept, live in zip(self.best, self.live, strict=True):
-            kept.copy_(live)
+        for name, value in self.live.items():
+            self.best[name].copy_(value)
         self.best_score.fill_(-math.inf)
         self.best_epoch.zero_()
         self.sound.fill_(True)
         self.epoch.zero_()
+        self.evaluated.zero_()
         self.history.fill_(math.nan)
 
     def record(
         self, train: Scores, validation: Scores | None = None, test: Tensor | None = None
     ) -> None:
-        """Record the metrics of one more epoch, and keep its weights where they are the best."""
+        """Record the metrics of one more epoch, and keep its weights if they are the best."""
         finite = train[0].isfinite()
         self.validates = validation is not None
         if validation is None:
@@ -135,18 +127,19 @@ class Selection:
         else:
             finite = finite & validation[0].isfinite()
         better = self.sound & finite & (validation[1] > self.best_score)
-        better = better & (self.epoch - self.best_epoch < self.patience)
-        # On a GPU, the test whether any is better would wait; there everything is computed.
-        look = better.is_cuda or bool(better.any())
+        better = better & (self.evaluated - self.best_epoch < self.patience)
+        # On a GPU, asking whether it is better would wait; there everything is computed.
+        look = better.is_cuda or bool(better)
         if look:
             weights_are_finite = self._weights_are_finite()
             finite = finite & (weights_are_finite | ~better)
             better = better & weights_are_finite
         self.sound &= finite
         columns = (*train, *validation, self._unknown if test is None else test, self.sound)
-        row = torch.stack([values.double() for values in columns], dim=1)
-        self.history.index_copy_(0, self.epoch, row.unsqueeze(0))
+        row = torch.stack([value.double() for value in columns])
+        self.history.index_copy_(0, self.epoch.view(1), row.unsqueeze(0))
         self.epoch += 1
+        self.evaluated.copy_(self.epoch)
         if look:
             self._keep(better, validation[1])
 
@@ -155,58 +148,53 @@ class Selection:
         self.epoch += 1
 
     def goes_on(self) -> bool:
-        """Whether a model that has not diverged may still improve."""
-        return bool((self.sound & (self.epoch - self.best_epoch < self.patience)).any())
+        """Whether the model has not diverged and may still improve, as far as was evaluated."""
+        return bool(self.sound & (self.evaluated - self.best_epoch < self.patience))
 
     def keep_last(self) -> None:
         """Select the last epoch: the rule where no validation nodes select one."""
         self.sound &= self._weights_are_finite()
-        self.history[self.epoch - 1, :, 5] = self.sound.double()
+        self.history[self.epoch - 1, 5] = self.sound.double()
         self._keep(self.sound, self._unknown)
 
     def _weights_are_finite(self) -> Tensor:
-        each = [value.isfinite().all(dim=tuple(range(1, value.dim()))) for value in self.live]
-        return torch.stack(each).all(dim=0)
+        return torch.stack([value.isfinite().all() for value in self.live.values()]).all()
 
-    def _keep(self, better: Tensor, scores: Tensor) -> None:
-        for kept, value in zip(self.best, self.live, strict=True):
-            kept.copy_(torch.where(better.view(-1, *(1,) * (value.dim() - 1)), value, kept))
-        self.best_score.copy_(torch.where(better, scores, self.best_score))
+    def _keep(self, better: Tensor, score: Tensor) -> None:
+        for name, value in self.live.items():
+            self.best[name].copy_(torch.where(better, value, self.best[name]))
+        self.best_score.copy_(torch.where(better, score, self.best_score))
         self.best_epoch.copy_(torch.where(better, self.epoch, self.best_epoch))
 
     def state(self) -> State:
         """Return the tensors that a checkpoint keeps; they are written to in place."""
-        names = ("best_score", "best_epoch", "sound", "epoch", "history")
-        best = {f"best.{name}": value for name, value in zip(self.names, self.best, strict=True)}
+        names = ("best_score", "best_epoch", "sound", "epoch", "evaluated", "history")
+        best = {f"best.{name}": value for name, value in self.best.items()}
         return {name: getattr(self, name) for name in names} | best
 
     def restore(self) -> None:
         """Put the selected weights into the model."""
-        for live, best in zip(self.live, self.best, strict=True):
-            live.copy_(best)
+        for name, value in self.live.items():
+            value.copy_(self.best[name])
 
-    def best_states(self) -> list[State]:
-        """Return the selected weights of each single model, on the CPU."""
-        best = {name: value.cpu() for name, value in zip(self.names, self.best, strict=True)}
-        return [unstack_state(best, model, self.shapes) for model in range(self.sound.numel())]
-
-    def metrics(self, position: int, first: int = 0) -> list[EpochMetrics]:
-        """Return the metrics of one model's evaluated epochs after ``first``, while it is sound."""
+    def metrics(self, first: int = 0) -> list[EpochMetrics]:
+        """Return the metrics of the evaluated epochs after ``first``, while the model is sound."""
         metrics = []
-        rows = self.history[first : int(self.epoch), position].tolist()
+        rows = self.history[first : int(self.epoch)].tolist()
         for epoch, (*values, test, sound) in enumerate(rows, start=first + 1):
             if sound == 1.0:
-                loss, train, validation_loss, score = values
                 curve = None if math.isnan(test) else test
-                metrics.append(EpochMetrics(epoch, loss, train, validation_loss, score, curve))
+                metrics.append(EpochMetrics(epoch, *values, curve))
         return metrics
 
-    def result(
-        self, position: int, state: State, test: dict[str, float] | None
-    ) -> TrainedModel | Diverged:
-        """Return the outcome for one model, given its selected weights."""
-        history, best_epoch = self.metrics(position), int(self.best_epoch[position])
-        rows = self.history[: int(self.epoch), position].tolist()
+    def result(self, test: dict[str, float] | None) -> TrainedModel | Diverged:
+        """Return the outcome, with the selected weights on the CPU."""
+        state = {
+            name: value.to("cpu", copy=True, memory_format=torch.contiguous_format)
+            for name, value in self.best.items()
+        }
+        history, best_epoch = self.metrics(), int(self.best_epoch)
+        rows = self.history[: int(self.epoch)].tolist()
         for epoch, (train_loss, _, validation_loss, *_, sound) in enumerate(rows, start=1):
             if sound == 0.0:
                 what = "a weight became infinite"

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,11 @@ from crossgcn.training.device import (
     check_memory,
     describe_sizes,
     enough_memory,
-    model_batch_limit,
 )
 from crossgcn.training.distributed import processes
-from crossgcn.training.full_batch import train_model_batch
+from crossgcn.training.full_batch import fit_full_batch
 from crossgcn.training.inputs import Inputs
 from crossgcn.training.metrics import positive_class, selecting_metric, task_of_outputs
-from crossgcn.training.model_batch import can_be_stacked
 from crossgcn.training.objective import fit_target_scale
 from crossgcn.training.records import (
     clear_run,
@@ -82,20 +79,14 @@ class RunTrainer(ABC):
         """Return what makes a run this run; a record with equal entries is its result."""
 
     @abstractmethod
-    def train(
-        self, runs: Sequence[Run], on_epochs: OnEpochs | None = None
-    ) -> list[Record | WorkFailed]:
-        """Train runs of one configuration; return the record of each, or why it diverged.
+    def train(self, run: Run, on_epochs: OnEpochs | None = None) -> Record | WorkFailed:
+        """Train a run; return its record, or why it diverged.
 
-        Each record is written to the folder of its run.
+        The record is written to the folder of the run.
         """
 
     def prepare(self, runs: Iterable[Run]) -> None:  # noqa: B027
         """Compute what these runs share, before processes divide them."""
-
-    def model_batches(self, runs: Mapping[int, Run]) -> list[list[int]]:
-        """Return the positions of runs to be trained together: here, each run alone."""
-        return [[position] for position in runs]
 
 
 class Trainer(RunTrainer):
@@ -152,53 +143,19 @@ class Trainer(RunTrainer):
     def prepare(self, runs: Iterable[Run]) -> None:  # noqa: D102
         self.inputs.prepare(run.config for run in runs)
 
-    def model_batches(self, runs: Mapping[int, Run]) -> list[list[int]]:
-        """Return the positions of runs to be trained together.
-
-        On a GPU: all runs of one configuration that fit into its memory. On the CPU each alone,
-        because processes share the runs, and compiled kernels train a single model.
-        """
-        if self.device.type == "cpu":
-            return super().model_batches(runs)
-        positions_of: dict[RunConfig, list[int]] = {}
-        for position, run in runs.items():
-            positions_of.setdefault(run.config, []).append(position)
-        batches = []
-        for config, positions in positions_of.items():
-            limit = 1
-            if config.batch_size is None:
-                model = self._build(config)
-                if can_be_stacked(model):
-                    limit = model_batch_limit(model, self.inputs.graph(), self.device)
-            batches += [positions[i : i + limit] for i in range(0, len(positions), limit)]
-        return batches
-
-    def train(
-        self, runs: Sequence[Run], on_epochs: OnEpochs | None = None
-    ) -> list[Record | WorkFailed]:
-        """Train runs together; the folder of a run that diverged holds its last good weights."""
-        config, group = runs[0].config, processes()
+    def train(self, run: Run, on_epochs: OnEpochs | None = None) -> Record | WorkFailed:
+        """Train a run; the folder of one that diverged holds its last good weights."""
         started = time.perf_counter()
-        records, models = [], []
-        for run in runs:
-            record = self.identity(run)
-            with seeded(record["seed"]):
-                models.append(self._build(config, self.splits[run.split]))
-            record["parameters"] = sum(weight.numel() for weight in models[-1].parameters())
-            if len(runs) > 1:
-                record["trained_together"] = len(runs)
-            if group.world_size > 1:
-                record["processes"] = group.world_size
-            records.append(record)
+        record = self.identity(run)
+        with seeded(record["seed"]):
+            model = self._build(run.config, self.splits[run.split])
+        record["parameters"] = sum(weight.numel() for weight in model.parameters())
+        if processes().world_size > 1:
+            record["processes"] = processes().world_size
         with using_threads(self.threads):
-            for record in records:
-                record["environment"] = describe_environment(self.device)
-            results = self._fit(runs, models, read_test=self.read_test, on_epochs=on_epochs)
-        seconds = (time.perf_counter() - started) / len(runs)
-        return [
-            self._write(run, record, result, seconds)
-            for run, record, result in zip(runs, records, results, strict=True)
-        ]
+            record["environment"] = describe_environment(self.device)
+            result = self._fit(run, model, on_epochs)
+        return self._write(run, record, result, time.perf_counter() - started)
 
     def _build(self, config: RunConfig, split: Split | None = None) -> NodeClassifier:
         in_channels, settings = self.inputs.num_features, self._settings(config)
@@ -212,26 +169,45 @@ class Trainer(RunTrainer):
         return settings | {"directed": True} if self.inputs.is_directed(config) else settings
 
     def _fit(
-        self, runs: Sequence[Run], models: Sequence[NodeClassifier], **more: Any
-    ) -> list[TrainedModel | Diverged]:
-        config, splits = runs[0].config, [self.splits[run.split] for run in runs]
-        seeds = [config.run_seed(run.split, run.repeat) for run in runs]
-        more |= {"device": self.device}
+        self, run: Run, model: NodeClassifier, on_epochs: OnEpochs | None
+    ) -> TrainedModel | Diverged:
+        config, split = run.config, self.splits[run.split]
+        seed = config.run_seed(run.split, run.repeat)
         if config.batch_size is None:
             graph = self.inputs.graph()
-            check_memory(models[0], graph, self.device)
-            with enough_memory(describe_sizes(models[0], graph), self.device):
-                return train_model_batch(models, graph, self.y, splits, config, seeds, **more)
-        ((run,), (model,), (split,), (seed,)) = runs, models, splits, seeds
+            check_memory(model, graph, self.device)
+            with enough_memory(describe_sizes(model, graph), self.device):
+                return fit_full_batch(
+                    model,
+                    graph,
+                    self.y,
+                    split,
+                    config,
+                    seed=seed,
+                    device=self.device,
+                    read_test=self.read_test,
+                    on_epochs=on_epochs,
+                )
+        checkpoint = None
         if run.folder is not None:
             path = run.folder / CHECKPOINT
-            more["checkpoint"] = Checkpoint(path, self.identity(run), config.checkpoint_every)
+            checkpoint = Checkpoint(path, self.identity(run), config.checkpoint_every)
         source = (
             self.inputs.hop_source(model, split)
             if isinstance(model, CrossHops)
             else self.inputs.source()
         )
-        return [train_in_batches(model, source, split, config, seed=seed, **more)]
+        return train_in_batches(
+            model,
+            source,
+            split,
+            config,
+            seed=seed,
+            device=self.device,
+            read_test=self.read_test,
+            checkpoint=checkpoint,
+            on_epochs=on_epochs,
+        )
 
     def _write(
         self, run: Run, record: Record, result: TrainedModel | Diverged, seconds: float
@@ -334,14 +310,7 @@ class JointTrainer(RunTrainer):
         for run in runs:
             self._trainer(run).prepare([run])
 
-    def model_batches(self, runs: Mapping[int, Run]) -> list[list[int]]:  # noqa: D102
-        runs_of: dict[tuple[Any, ...], dict[int, Run]] = {}
-        for position, run in runs.items():
-            runs_of.setdefault(shared_settings(run.config), {})[position] = run
-        batches = (self.trainers[key].model_batches(own) for key, own in runs_of.items())
-        return list(chain.from_iterable(batches))
-
     def train(  # noqa: D102
-        self, runs: Sequence[Run], on_epochs: OnEpochs | None = None
-    ) -> list[Record | WorkFailed]:
-        return self._trainer(runs[0]).train(runs, on_epochs)
+        self, run: Run, on_epochs: OnEpochs | None = None
+    ) -> Record | WorkFailed:
+        return self._trainer(run).train(run, on_epochs)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgcn.kernels.cpu.loops import _jit
+from crossgcn.kernels.cpu_loops import _jit
 from crossgcn.kernels.sampling import ALL, NoRow
 
 Array = NDArray[Any]

@@ -1,38 +1,157 @@
-"""Products of a matrix after dropout, on the tensor cores of a GPU.
+"""Products of float32 matrices on a GPU's tensor cores, as exact as those of float32.
 
-The dropped matrix is written once as float16 numbers, with remainders for products as exact as
-those of float32 (see :mod:`~crossgcn.kernels.gpu.halves`). In bfloat16, PyTorch multiplies.
+Tensor cores multiply float16 numbers more than ten times as fast as float32 ones. What float16
+lacks is range and digits: each tile of 128 × 128 entries is multiplied by a power of two that
+brings its largest entry just below 2¹⁵, and an entry is the sum of a float16 number and a
+remainder, at most 2⁻¹¹ of it, which together have 23 of float32's 24 digits. (This holds for
+entries down to 2⁻²⁹ of the largest in their tile; the absolute error of smaller ones is below
+2⁻⁵⁰ of the largest.) A product adds three products of such numbers.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
+from torch.autograd.function import once_differentiable
+from torch.overrides import TorchFunctionMode
 from triton.tools.tensor_descriptor import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
     TensorDescriptor,
 )
 
-from crossgcn.kernels.draws import Draws
-from crossgcn.kernels.gpu.halves import (
-    NOTHING,
-    TILE,
-    Dropping,
-    Halves,
-    drop_tile,
-    empty_halves,
-    halve,
-    model_key,
-    remainder,
-    rounded,
-)
-from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, tl
+from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, power_of_two, tl
+from crossgcn.kernels.ops import may_use_kernels
 
-Precision = Literal["fp32", "tf32", "bf16"]
-"""``fp32`` adds three products of float16 numbers and remainders; ``tf32`` rounds to 11 digits."""
+TILE = 128
+"""Rows and columns that share a power of two."""
+
+_ALIGNED = 8
+_ADD_BLOCK = 512
+_PROCESSORS = 132
+"""Of an H200; each runs one program at a time."""
+
+
+class FastProducts(TorchFunctionMode):
+    """Within this context, ``@`` multiplies float32 matrices on the GPU by :func:`multiply`.
+
+    A gradient of a gradient is not defined.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Replace the product of two matrices."""
+        if func in _MATRIX_PRODUCTS and _can_multiply(*args):
+            return _Product.apply(*args)  # type: ignore[no-untyped-call]
+        return func(*args, **(kwargs or {}))
+
+
+_MATRIX_PRODUCTS = (Tensor.matmul, Tensor.__matmul__, torch.matmul)
+
+
+def _can_multiply(left: Any, right: Any) -> bool:
+    pair = (left, right)
+    return all(
+        isinstance(matrix, Tensor)
+        and matrix.layout == torch.strided
+        and matrix.is_cuda
+        and matrix.dim() == 2
+        and matrix.dtype == torch.float32
+        for matrix in pair
+    ) and may_use_kernels(*pair)
+
+
+class _Product(torch.autograd.Function):
+    """A product of two matrices; backward multiplies by the same halves."""
+
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:
+        ctx.left, ctx.right = halve(left), halve(right)
+        return multiply(ctx.left, ctx.right)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        with_left, with_right = ctx.needs_input_grad
+        along = halve(gradient)
+        return (
+            multiply(along, ctx.right, turn_right=True) if with_left else None,
+            multiply(ctx.left, along, turn_left=True) if with_right else None,
+        )
+
+
+class Halves(NamedTuple):
+    """A matrix ``(high + low / 2048) * shrink``, the last by tiles.
+
+    Attributes:
+        high: ``[rows, columns]`` in float16, with aligned rows.
+        low: The remainders, likewise.
+        shrink: ``[rows of tiles, columns of tiles]``, powers of two.
+    """
+
+    high: Tensor
+    low: Tensor
+    shrink: Tensor
+
+
+def halve(source: Tensor) -> Halves:
+    """Write a float32 matrix ``[rows, columns]`` in halves."""
+    source = source if source.stride(1) == 1 else source.contiguous()
+    rows, columns = source.shape
+    stride = blocks(columns, _ALIGNED) * _ALIGNED
+    high, low = (source.new_empty(rows, stride, dtype=torch.float16) for _ in range(2))
+    tiles = blocks(rows, TILE), blocks(columns, TILE)
+    shrink = source.new_empty(tiles, dtype=torch.float32)
+    if source.numel():
+        block_columns = min(TILE, power_of_two(stride))
+        with on_device_of(source):
+            _halve[tiles](
+                source,
+                high,
+                low,
+                shrink,
+                ROWS=rows,
+                COLUMNS=columns,
+                SOURCE_STRIDE=source.stride(0),
+                STRIDE=stride,
+                BLOCK_ROWS=TILE,
+                BLOCK_COLUMNS=block_columns,
+                num_warps=16 if block_columns == TILE else 8,
+            )
+    return Halves(high[:, :columns], low[:, :columns], shrink)
+
+
+@jit
+def _halve(
+    source: tl.tensor,
+    high: tl.tensor,
+    low: tl.tensor,
+    shrink: tl.tensor,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    SOURCE_STRIDE: tl.constexpr,
+    STRIDE: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_COLUMNS: tl.constexpr,
+) -> None:
+    """Write one tile in halves; a program sees all of it."""
+    row = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
+    column = tl.program_id(1) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
+    in_rows, long_row = (row < ROWS)[:, None], row.to(tl.int64)[:, None]
+    inside = in_rows & (column < COLUMNS)[None, :]
+    value = tl.load(source + long_row * SOURCE_STRIDE + column[None, :], mask=inside, other=0.0)
+    size = tl.abs(value)
+    most = tl.max(tl.where(size < float("inf"), size, 0.0))
+    # Its exponent, but never so small that its power of two overflows.
+    exponent = tl.maximum(most.to(tl.int32, bitcast=True) >> 23, 27)
+    value *= ((268 - exponent) << 23).to(tl.float32, bitcast=True)
+    undo = ((exponent - 14) << 23).to(tl.float32, bitcast=True)
+    tl.store(shrink + tl.program_id(0) * tl.num_programs(1) + tl.program_id(1), undo)
+    near = value.to(tl.float16)
+    places, padded = long_row * STRIDE + column[None, :], in_rows & (column < STRIDE)[None, :]
+    tl.store(high + places, near, mask=padded)
+    tl.store(low + places, ((value - near.to(tl.float32)) * 2048.0).to(tl.float16), mask=padded)
 
 
 class ProductShape(NamedTuple):
@@ -55,23 +174,14 @@ class ProductShape(NamedTuple):
     num_stages: int
     chunks: int = 1
 
-    def within(self, room: int, exact: bool) -> ProductShape:
+    def within(self, room: int) -> ProductShape:
         """Load fewer tiles ahead where the shared memory of a processor has no room for more."""
-        each = 2 * self.depth * (self.rows + self.columns) * (2 if exact else 1)
+        each = 4 * self.depth * (self.rows + self.columns)
         return self._replace(num_stages=max(1, min(self.num_stages, (room - 1024) // each)))
 
 
-_PROCESSORS = 132
-"""Of an H200; each runs one program at a time."""
-
-_ADD_BLOCK = 512
-_FUSED = ProductShape(128, 64, 32, num_warps=4, num_stages=3)
-"""Launch parameters of a product whose left matrix is written in halves by the same kernel. One
-program must compute all columns."""
-
-
 def shape_of(
-    rows: int, columns: int, terms: int, exact: bool, turn_left: bool, turn_right: bool
+    rows: int, columns: int, terms: int, turn_left: bool, turn_right: bool
 ) -> ProductShape:
     """Return what was fastest on an H200, with 30,000 rows of 602 features and 32 to 1024 units.
 
@@ -87,14 +197,9 @@ def shape_of(
     elif terms <= 32:
         shape = ProductShape(128, 64 if columns <= 64 else 128, 32, num_warps=8, num_stages=2)
     elif columns <= 64:
-        depth = 128 if turn_left and not exact else 64
-        shape = ProductShape(128, 64, depth, num_warps=4, num_stages=4 if depth == 64 else 3)
-    elif exact:
-        shape = ProductShape(128, 128, 64, num_warps=8, num_stages=3)
-    elif turn_left:
-        shape = ProductShape(128, 128, 128, num_warps=8, num_stages=3)
+        shape = ProductShape(128, 64, 64, num_warps=4, num_stages=4)
     else:
-        shape = ProductShape(64, 128, 64, num_warps=4, num_stages=3)
+        shape = ProductShape(128, 128, 64, num_warps=8, num_stages=3)
     tiles = max(1, blocks(rows, shape.rows) * blocks(columns, shape.columns))
 
     def worth(chunks: int) -> float:
@@ -108,37 +213,18 @@ def shape_of(
 def multiply(
     left: Halves,
     right: Halves,
-    scale: float = 1.0,
     *,
     turn_left: bool = False,
     turn_right: bool = False,
-    gate: tuple[Halves, Dropping] | None = None,
-    source: tuple[Tensor, Dropping] | None = None,
     shape: ProductShape | None = None,
 ) -> Tensor:
-    """Multiply two matrices or their transposes.
-
-    Args:
-        scale: A factor of the result.
-        turn_left: Multiply by the transpose of ``left``.
-        turn_right: Multiply by the transpose of ``right``.
-        gate: A matrix of the result's shape after dropout, and how it was dropped. The result is
-            zero where its entries are zero by that. (After a ReLU, that includes entries below
-            2⁻³⁹ of the largest in their tile.)
-        source: A float32 matrix, and how it is dropped, without a ReLU. The same kernel then writes
-            it in halves to the memory of ``left``, whose ``shrink`` must be known. The right matrix
-            may have 64 columns at most.
-    """
-    gate_by, dropping = gate or (None, source[1] if source else NOTHING)
+    """Multiply two matrices, or the transpose of one that is turned, in float32."""
     rows, terms = left.high.shape[::-1] if turn_left else left.high.shape
     columns = right.high.size(0 if turn_right else 1)
-    exact = left.low is not None and right.low is not None
-    if shape is None and source is not None:
-        shape = _FUSED
-    shape = shape or shape_of(rows, columns, terms, exact, turn_left, turn_right)
+    shape = shape or shape_of(rows, columns, terms, turn_left, turn_right)
     if left.high.is_cuda:
         device: Any = torch.cuda.get_device_properties(left.high.device)
-        shape = shape.within(device.shared_memory_per_block_optin, exact)
+        shape = shape.within(device.shared_memory_per_block_optin)
     chunk = blocks(blocks(terms, shape.depth), shape.chunks) * shape.depth
     chunks = blocks(terms, chunk) if terms else 1
     parts = left.high.new_empty(chunks, rows, columns, dtype=torch.float32)
@@ -151,25 +237,19 @@ def multiply(
     tiles = blocks(rows, shape.rows) * blocks(columns, shape.columns)
     with on_device_of(parts):
         _multiply[(tiles, chunks)](
-            None if source is None else _tiled(source[0], left_tile),
-            *_tiles(left, left_tile, exact),
-            *_tiles(right, right_tile, exact),
+            _tiled(left.high, left_tile),
+            _tiled(left.low, left_tile),
+            _tiled(right.high, right_tile),
+            _tiled(right.low, right_tile),
             left.shrink,
             right.shrink,
-            None if gate_by is None else gate_by.high,
-            *dropping.arguments,
             parts,
-            scale,
             ROWS=rows,
             COLUMNS=columns,
             TERMS=terms,
             CHUNK=chunk,
-            GATE_STRIDE=0 if gate_by is None else gate_by.high.stride(0),
             TURN_LEFT=turn_left,
             TURN_RIGHT=turn_right,
-            EXACT=exact,
-            DROP=dropping.draws is not None,
-            ACTIVATE=dropping.activate,
             BLOCK_ROWS=shape.rows,
             BLOCK_COLUMNS=shape.columns,
             BLOCK_DEPTH=shape.depth,
@@ -177,12 +257,13 @@ def multiply(
             num_warps=shape.num_warps,
             num_stages=shape.num_stages,
         )
-    return _add(parts)
-
-
-def _tiles(halves: Halves, tile: tuple[int, int], exact: bool) -> tuple[Any, Any]:
-    low = halves.low if exact else None
-    return _tiled(halves.high, tile), None if low is None else _tiled(low, tile)
+        if chunks == 1:
+            return parts[0]
+        out = parts.new_empty(rows, columns)
+        _add_chunks[(blocks(out.numel(), _ADD_BLOCK),)](
+            parts, out, out.numel(), CHUNKS=chunks, BLOCK=_ADD_BLOCK, num_warps=4
+        )
+    return out
 
 
 def _tiled(matrix: Tensor, tile: tuple[int, int]) -> Any:
@@ -191,30 +272,19 @@ def _tiled(matrix: Tensor, tile: tuple[int, int]) -> Any:
 
 @jit
 def _multiply(
-    source: tl.tensor,
     left_high: tl.tensor,
     left_low: tl.tensor,
     right_high: tl.tensor,
     right_low: tl.tensor,
     left_shrink: tl.tensor,
     right_shrink: tl.tensor,
-    gate: tl.tensor,
-    seeds: tl.tensor,
-    step: tl.tensor,
-    site: tl.uint32,
-    drop_below: tl.uint32,
     out: tl.tensor,
-    scale: tl.float32,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     TERMS: tl.constexpr,
     CHUNK: tl.constexpr,
-    GATE_STRIDE: tl.constexpr,
     TURN_LEFT: tl.constexpr,
     TURN_RIGHT: tl.constexpr,
-    EXACT: tl.constexpr,
-    DROP: tl.constexpr,
-    ACTIVATE: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
     BLOCK_DEPTH: tl.constexpr,
@@ -245,58 +315,31 @@ def _multiply(
         right_shrink += first_column // TILE
     left_down: tl.constexpr = tiles_of_rows if TURN_LEFT else 1
     right_down: tl.constexpr = 1 if TURN_RIGHT else tiles_of_columns
-    row = first_row + tl.arange(0, BLOCK_ROWS)
-    if DROP:
-        key = model_key(seeds, step, site)
     for begin in range(chunk * CHUNK, end, BLOCK_DEPTH):
-        if source is not None:
-            value = source.load([first_row, begin])
-            if DROP:
-                place = begin + tl.arange(0, BLOCK_DEPTH)
-                value = drop_tile(value, row, place, key, drop_below, TERMS)
-            value *= 1.0 / tl.load(left_shrink + begin // TILE)
-            a = value.to(tl.float16)
-            left_high.store([first_row, begin], a)
-        elif TURN_LEFT:
+        if TURN_LEFT:
             a = left_high.load([begin, first_row]).T
+            a_low = left_low.load([begin, first_row]).T
         else:
             a = left_high.load([first_row, begin])
+            a_low = left_low.load([first_row, begin])
         if TURN_RIGHT:
             b = right_high.load([first_column, begin]).T
+            b_low = right_low.load([first_column, begin]).T
         else:
             b = right_high.load([begin, first_column])
+            b_low = right_low.load([begin, first_column])
         part = tl.dot(a, b)
-        if EXACT:
-            if source is not None:
-                a_low = remainder(value, a)
-                left_low.store([first_row, begin], a_low)
-            elif TURN_LEFT:
-                a_low = left_low.load([begin, first_row]).T
-            else:
-                a_low = left_low.load([first_row, begin])
-            if TURN_RIGHT:
-                b_low = right_low.load([first_column, begin]).T
-            else:
-                b_low = right_low.load([begin, first_column])
-            rest = tl.dot(a_low, b)
-            rest = tl.dot(a, b_low, rest)
-            part += rest * (1.0 / 2048.0)
-        sums += part * (
+        rest = tl.dot(a_low, b)
+        rest = tl.dot(a, b_low, rest)
+        sums += (part + rest * (1.0 / 2048.0)) * (
             tl.load(left_shrink + begin // TILE * left_down)
             * tl.load(right_shrink + begin // TILE * right_down)
         )
+    row = first_row + tl.arange(0, BLOCK_ROWS)
     column = first_column + tl.arange(0, BLOCK_COLUMNS)
-    in_rows, in_columns = row < ROWS, column < COLUMNS
-    inside = in_rows[:, None] & in_columns[None, :]
-    long_row = row.to(tl.int64)[:, None]
-    if ACTIVATE:
-        # What was negative or dropped is zero.
-        kept = tl.load(gate + long_row * GATE_STRIDE + column[None, :], mask=inside, other=0.0)
-        sums = tl.where(kept <= 0.0, 0.0, sums)
-    elif DROP and source is None:
-        sums = drop_tile(sums, row, column, key, drop_below, COLUMNS)
-    places = (chunk * ROWS + long_row) * COLUMNS + column[None, :]
-    tl.store(out + places, sums * scale, mask=inside)
+    inside = (row < ROWS)[:, None] & (column < COLUMNS)[None, :]
+    places = (chunk * ROWS + row.to(tl.int64)[:, None]) * COLUMNS + column[None, :]
+    tl.store(out + places, sums, mask=inside)
 
 
 @jit
@@ -315,101 +358,3 @@ def _add_chunks(
         first = parts + tl.cast(num_entries, tl.int64) * chunk
         sums += tl.load(first + entry, mask=inside, other=0.0)
     tl.store(out + entry, sums, mask=inside)
-
-
-def _add(parts: Tensor) -> Tensor:
-    if parts.size(0) == 1:
-        return parts[0]
-    out = parts.new_empty(parts.shape[1:])
-    entries = out.numel()
-    with on_device_of(parts):
-        _add_chunks[(blocks(entries, _ADD_BLOCK),)](
-            parts, out, entries, CHUNKS=parts.size(0), BLOCK=_ADD_BLOCK, num_warps=4
-        )
-    return out
-
-
-class DroppedProduct:
-    """``drop(x) @ weight`` of one model, and its gradients.
-
-    It drops the same entries as :func:`crossgcn.kernels.plain.drop`. One object serves one
-    training step: it keeps the dropped matrix for the gradients.
-
-    Args:
-        x: ``[rows, features]``.
-        draws: Random bits of one model; ``None`` drops nothing.
-        precision: Of the products; sums are in float32.
-        activate: Apply a ReLU to ``x`` first.
-        shrink: That of :func:`~crossgcn.kernels.gpu.halves.halve` for ``x``, if it is known.
-    """
-
-    def __init__(
-        self,
-        x: Tensor,
-        draws: Draws | None,
-        p: float,
-        precision: Precision,
-        activate: bool = False,
-        shrink: Tensor | None = None,
-    ) -> None:
-        self.precision: Precision = precision
-        self._x, self._shrink = x, shrink
-        self._dropping = Dropping(draws if p > 0.0 else None, p, activate)
-        self._weight: Halves | None = None
-
-    @cached_property
-    def _left(self) -> Any:
-        """The dropped matrix."""
-        if self.precision == "bf16":
-            return rounded(self._x, torch.bfloat16, self._dropping)
-        return self._halve(self._x, self._dropping, self._shrink)
-
-    def project(self, weight: Tensor) -> Tensor:
-        """Multiply by a weight ``[features, width]``; the result has the type of the precision."""
-        scale = self._dropping.scale
-        if self.precision == "bf16":
-            below = self._left.size(1) - weight.size(0)
-            scaled = (weight * scale).to(torch.bfloat16)
-            product: Tensor = self._left @ functional.pad(scaled, (0, 0, 0, below))
-            return product
-        self._weight = self._halve(weight)
-        source = None
-        if self._can_be_fused and weight.size(1) <= _FUSED.columns:
-            (rows, columns), exact = self._x.shape, self.precision == "fp32"
-            self._left = empty_halves(self._x, rows, columns, exact, self._shrink)
-            source = self._x, self._dropping
-        return multiply(self._left, self._weight, scale, source=source)
-
-    def backward(
-        self, gradient: Tensor | Halves, with_x: bool = False
-    ) -> tuple[Tensor, Tensor | None]:
-        """Compute the gradients of the weight and of ``x`` from that of the product.
-
-        Args:
-            gradient: ``[rows, width]``; not in halves in bfloat16.
-            with_x: Compute that of ``x``, too; not in bfloat16.
-        """
-        scale = self._dropping.scale
-        if self.precision == "bf16":
-            assert isinstance(gradient, Tensor) and not with_x
-            for_weight = self._left.t() @ gradient.to(torch.bfloat16)
-            return for_weight[: self._x.size(1)] * scale, None
-        along = self._halve(gradient) if isinstance(gradient, Tensor) else gradient
-        for_weight = multiply(self._left, along, scale, turn_left=True)
-        if not with_x:
-            return for_weight, None
-        assert self._weight is not None
-        gate = (self._left, self._dropping)
-        return for_weight, multiply(along, self._weight, scale, turn_right=True, gate=gate)
-
-    @property
-    def _can_be_fused(self) -> bool:
-        """Whether one kernel can drop the matrix, write it in halves and multiply it."""
-        x = self._x
-        aligned = x.stride(1) == 1 and x.stride(0) % 4 == 0 and x.data_ptr() % 16 == 0
-        return aligned and self._shrink is not None and not self._dropping.activate
-
-    def _halve(
-        self, matrix: Tensor, dropping: Dropping = NOTHING, shrink: Tensor | None = None
-    ) -> Halves:
-        return halve(matrix, self.precision == "fp32", dropping, shrink)

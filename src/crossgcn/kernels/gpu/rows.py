@@ -12,7 +12,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from crossgcn.kernels.gpu.halves import TILE, Halves, halve
 from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, power_of_two, tl
 from crossgcn.kernels.pattern import Pattern, Segments
 
@@ -37,26 +36,15 @@ class RowSumShape(NamedTuple):
     num_warps: int
 
 
-def row_sums(pattern: Pattern, values: Tensor, dense: Tensor | Halves) -> Tensor:
-    """See :func:`crossgcn.kernels.plain.row_sums`; of halves, the high parts are added.
+def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
+    """See :func:`crossgcn.kernels.plain.row_sums`.
 
     The first call cuts the pattern into segments, which synchronises with the device: make one
     before recording a CUDA graph.
     """
-    shrink = None
-    if isinstance(dense, Tensor) and rounds(dense.dtype, dense.size(1)):
-        dense = halve(dense, exact=False)
-    if isinstance(dense, Halves):
-        dense, _, shrink = dense
     beyond_cache = dense.numel() * dense.element_size() > _CACHE
-    shape = _row_sum_shape(dense.size(1), dense.element_size(), beyond_cache, shrink is not None)
-    return launch_row_sums(pattern, pattern.segments, values, dense, shape, shrink)
-
-
-def rounds(dtype: torch.dtype, width: int) -> bool:
-    """Whether the dense factor is rounded first: in TF32, where that saves more than it costs."""
-    is_tf32 = torch.backends.cuda.matmul.fp32_precision == "tf32"
-    return dtype == torch.float32 and width >= TILE and is_tf32
+    shape = _row_sum_shape(dense.size(1), dense.element_size(), beyond_cache)
+    return launch_row_sums(pattern, pattern.segments, values, dense, shape)
 
 
 def launch_row_sums(
@@ -65,16 +53,10 @@ def launch_row_sums(
     values: Tensor,
     dense: Tensor,
     shape: RowSumShape,
-    shrink: Tensor | None = None,
 ) -> Tensor:
-    """Compute :func:`row_sums` with given segments and launch parameters.
-
-    With ``shrink``, ``dense`` is the high part of
-    :class:`~crossgcn.kernels.gpu.halves.Halves`, and the sums are in float32.
-    """
+    """Compute :func:`row_sums` with given segments and launch parameters."""
     width = dense.size(1)
-    dtype = dense.dtype if shrink is None else torch.float32
-    out = dense.new_empty(pattern.num_rows, width, dtype=dtype)
+    out = dense.new_empty(pattern.num_rows, width)
     if out.numel() == 0:
         return out
     dense = dense if dense.stride(1) == 1 else dense.contiguous()
@@ -83,7 +65,6 @@ def launch_row_sums(
     with on_device_of(dense):
         _sum_segments[(blocks(num_segments, shape.group), num_blocks)](
             dense,
-            shrink,
             pattern.columns,
             values,
             segments.row,
@@ -95,7 +76,6 @@ def launch_row_sums(
             num_segments,
             WIDTH=width,
             STRIDE=dense.stride(0),
-            TILE=TILE,
             GROUP=shape.group,
             UNROLL=shape.unroll,
             BLOCK_COLUMNS=shape.block_columns,
@@ -115,9 +95,7 @@ def launch_row_sums(
     return out
 
 
-def _row_sum_shape(
-    width: int, bytes_each: int, beyond_cache: bool = False, by_tile: bool = False
-) -> RowSumShape:
+def _row_sum_shape(width: int, bytes_each: int, beyond_cache: bool = False) -> RowSumShape:
     """Return what was fastest on an H200 with 30,000 rows of 27 entries, 3,539 at most.
 
     Beyond the cache: with 2,450,000 rows of 52 entries, 21,943 at most.
@@ -129,8 +107,8 @@ def _row_sum_shape(
     if columns <= 32:
         return RowSumShape(columns, unroll=8, group=min(128 // columns, 8), num_warps=1)
     if bytes_each == 2:
-        if columns <= TILE or by_tile:
-            return RowSumShape(min(columns, TILE), unroll=4, group=2, num_warps=1)
+        if columns <= 128:
+            return RowSumShape(columns, unroll=4, group=2, num_warps=1)
         return RowSumShape(min(columns, 512), unroll=2, group=1, num_warps=1)
     if columns == 64:
         return RowSumShape(64, unroll=8, group=4, num_warps=2)
@@ -140,7 +118,6 @@ def _row_sum_shape(
 @jit
 def _sum_segments(
     dense: tl.tensor,
-    shrink: tl.tensor,
     columns: tl.tensor,
     values: tl.tensor,
     segment_rows: tl.tensor,
@@ -152,7 +129,6 @@ def _sum_segments(
     num_segments: tl.int32,
     WIDTH: tl.constexpr,
     STRIDE: tl.constexpr,
-    TILE: tl.constexpr,
     GROUP: tl.constexpr,
     UNROLL: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
@@ -174,9 +150,6 @@ def _sum_segments(
         entry = begin[:, None] + place[None, :]
         source = tl.load(columns + entry, mask=within, other=0)
         weight = tl.load(values + entry, mask=within, other=0.0).to(tl.float32)
-        if shrink is not None:
-            tile = tl.program_id(1) * BLOCK_COLUMNS // TILE
-            weight *= tl.load(shrink + source // TILE * ((WIDTH + TILE - 1) // TILE) + tile)
         gathered = tl.load(
             dense + source.to(tl.int64)[:, :, None] * STRIDE + column[None, None, :],
             mask=within[:, :, None] & in_width[None, None, :],

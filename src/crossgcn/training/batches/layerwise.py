@@ -240,8 +240,6 @@ def _check_model(model: NodeClassifier) -> None:
             f"{type(model).__name__} is not a plain sequence of layers, so it cannot be computed "
             "layer by layer: call it on the whole graph"
         )
-    if model.num_models is not None:
-        raise BadInput("several models stacked into one cannot be computed layer by layer")
     for layer in model.layers:
         if not isinstance(layer, CrossGCNConv) and getattr(layer, "propagations", None) != ():
             raise BadInput(

@@ -21,7 +21,6 @@ from crossgcn.training.device import can_be_recorded, capture, multiplying_in
 from crossgcn.training.distributed import Processes
 from crossgcn.training.loop import Step
 from crossgcn.training.objective import Loss, order_weight_penalty
-from crossgcn.training.unused_columns import UnusedColumns
 
 if TYPE_CHECKING:
     from crossgcn.training.compiled.hops import HopPasses
@@ -66,13 +65,12 @@ class MiniBatchStep(Step):
         *,
         seed: int,
         processes: Processes,
-        unused: UnusedColumns | None = None,
         in_bag: Tensor | None = None,
         class_weights: Tensor | None = None,
         node_weights: Tensor | None = None,
     ) -> None:
         own_seed = (seed + _SEED_STRIDE * processes.rank) % 2**32
-        super().__init__(model, config, [own_seed], unused)
+        super().__init__(model, config, own_seed)
         self.batches, self.processes = batches, processes
         # Rows of nodes, because batches select nodes.
         self._in_bag = None if in_bag is None else in_bag.to(self.device).t().contiguous()
@@ -113,7 +111,7 @@ class MiniBatchStep(Step):
             for batch in self.batches.epoch(epoch):
                 self.train_on(batch)
         means = self.processes.add_up(self.totals) / self.batches.nodes.numel()
-        self.losses, self.accuracies = means[:1], means[1:]
+        self.loss, self.accuracy = means[0], means[1]
 
     def _train_on_rows(self, targets: Tensor, everywhere: int) -> None:
         """Do one step, replayed from a CUDA graph if the batch is full."""
@@ -137,6 +135,7 @@ class MiniBatchStep(Step):
 
     def release(self) -> None:
         """Free the memory of a CUDA graph."""
+        super().release()
         self._replay = None
 
     def train_on(self, batch: Batch) -> None:
@@ -187,12 +186,11 @@ class MiniBatchStep(Step):
         in_bag = self._in_bag.index_select(0, batch.targets.to(self._in_bag.device))
         if self._passes is not None and self._scores_bags:
             return self._passes.score_bags(scores, labels, in_bag, count, self.totals)
-        counts = torch.full((scores.size(0),), count, device=scores.device)
         unknown = torch.nan if labels.is_floating_point() else -1
         of_bags = torch.where(in_bag.t(), labels.to(scores.device), unknown)
         if weights is not None:
             weights = weights.expand(of_bags.shape)
-        losses, right, slope = self._loss(scores.detach(), of_bags, counts, weights)
+        losses, right, slope = self._loss(scores.detach(), of_bags, count, weights)
         # Each bag's loss has the gradient that it has alone; the reported loss is their mean.
         loss, right = losses.double().mean() * everywhere, right.mean() * everywhere
         if labels.is_floating_point():
@@ -221,18 +219,13 @@ def score_part(
         R² times their number), in float64, and the gradient, for the scores, of the loss divided
         by ``num_everywhere``.
     """
-    count = torch.full((1,), num_everywhere, device=scores.device)
-    exact = scores.detach().to(torch.promote_types(scores.dtype, torch.float32))
-    losses, accuracies, slope = loss_of(
-        exact.unsqueeze(0),
-        labels.to(scores.device).unsqueeze(0),
-        count,
-        None if node_weights is None else node_weights.unsqueeze(0),
+    mean, accuracy, slope = loss_of(
+        scores.detach(), labels.to(scores.device), num_everywhere, node_weights
     )
-    loss, right = losses[0].double() * count[0], (accuracies[0] * count[0]).round()
+    loss, right = mean.double() * num_everywhere, (accuracy * num_everywhere).round()
     if labels.is_floating_point():
         right = labels.numel() - 2 * loss  # so that the sum over the parts is that of the whole
-    return loss, right, slope[0].to(scores.dtype)
+    return loss, right, slope
 
 
 def batches_of(

@@ -30,7 +30,6 @@ from crossgcn.training.distributed import processes
 from crossgcn.training.objective import class_weights, scale_node_weights
 from crossgcn.training.scoring import ExactScorer, check_scoring, fit_and_test
 from crossgcn.training.selection import Diverged, TrainedModel
-from crossgcn.training.unused_columns import find_unused_columns
 
 FANOUT = 50
 """Neighbours sampled for each node in each hop by default."""
@@ -118,10 +117,7 @@ def train_in_batches(
         f"features and layers of up to {width:,} channels"
     )
     with enough_memory(sizes, device, "lower --batch-size or --fanout, or use more processes"):
-        unused = find_unused_columns(model, source)
         trained = model
-        if unused is not None:
-            (trained,), source = unused.narrow_models([model]), unused.narrow_source(source)
         group = processes()
         make_batches = partial(
             batches_of,
@@ -146,7 +142,6 @@ def train_in_batches(
             config,
             seed=seed,
             processes=group,
-            unused=unused,
             in_bag=_draw_bags(model, split.train, source.labels, seed),
             class_weights=None if weights is None else weights.to(device),
             node_weights=of_nodes,
@@ -155,7 +150,7 @@ def train_in_batches(
         def scorer(nodes: Tensor) -> ExactScorer:
             return ExactScorer(trained, source, nodes, config, device, group, scratch)
 
-        (result,) = fit_and_test(
+        return fit_and_test(
             step,
             scorer,
             split.validation if split.validation.numel() else None,
@@ -164,9 +159,6 @@ def train_in_batches(
             checkpoint=checkpoint,
             on_epochs=on_epochs,
         )
-    if trained is not model and isinstance(result, TrainedModel):
-        model.load_state_dict(result.state)
-    return result
 
 
 def _draw_bags(model: NodeClassifier, nodes: Tensor, labels: Tensor, seed: int) -> Tensor | None:

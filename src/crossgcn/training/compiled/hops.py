@@ -15,15 +15,18 @@ from torch import Tensor
 
 from crossgcn.graph.matrix import SparseMatrix
 from crossgcn.graph.sampling.source import Features
-from crossgcn.kernels import has_numba
-from crossgcn.kernels.cpu import hop_loops
-from crossgcn.kernels.cpu import loops as cpu_loops
-from crossgcn.kernels.cpu.loops import call
+from crossgcn.kernels import cpu_hop_loops as hop_loops
+from crossgcn.kernels import cpu_loops, has_numba
+from crossgcn.kernels.cpu_loops import call
 from crossgcn.layers.order_weights import PerUnit
 from crossgcn.models.cross_hops import BagReadout, CrossHops
-from crossgcn.training.adam import Adam
-from crossgcn.training.compiled.blocked_features import fate
-from crossgcn.training.compiled.network import flat, update_weights
+from crossgcn.training.compiled.network import (
+    adam_rates,
+    flat,
+    threshold_and_scale,
+    update_weights,
+)
+from crossgcn.training.objective import Optimizer
 
 __all__ = ["HopPasses"]
 
@@ -45,10 +48,8 @@ class HopPasses:
         transform, readout = model.transform, model.readout
         self.bags, self.order = model.bags, model.order
         self.units, self.classes = transform.out_channels, readout.out_channels
-        self._dropout, self._draws = model.dropout, model.dropout.draws()
-        self._fate = fate(self._dropout.p)
-        if self._draws is not None:
-            self._key = (self._draws.seeds.numpy(), self._draws.step.numpy())
+        self._dropout, self._bits = model.dropout, model.dropout.bits()
+        self._threshold_and_scale = threshold_and_scale(self._dropout.p)
         self.gradients: dict[Tensor, Tensor] = {
             each: torch.empty_like(each).detach() for each in model.parameters()
         }
@@ -91,7 +92,7 @@ class HopPasses:
     def _allocate(self, rows: int, columns: int) -> None:
         """Make arrays for a batch of this shape, and the views of them that the passes take."""
         self._dropped = torch.empty(rows, columns)
-        self._drop = flat(self._dropped), np.array([0, self._dropped.numel()])
+        self._drop = flat(self._dropped)
         projections, gradient = (torch.empty(self.order, self.units, rows) for _ in range(2))
         self._projections, self._gradient = projections.flatten(0, 1), gradient.flatten(0, 1).t()
         self._scores, self._log_chances, self._slope = (
@@ -107,13 +108,14 @@ class HopPasses:
         """Return what the model returns in training mode."""
         if x.shape != self._dropped.shape:
             self._allocate(*x.shape)
-        if self._draws is None:
+        if self._bits is None:
             self._dropout.training = True
             x = self._dropout(x)
         elif self._dropout.p > 0:
-            given, (seeds, step) = x.contiguous().numpy().reshape(-1), self._key
-            drawn = (seeds, step.item(), self._draws.site, *self._fate, False)
-            call(cpu_loops.drop, given.size, given, given, *self._drop, *drawn)
+            given, bits = x.contiguous().numpy().reshape(-1), self._bits
+            key = (bits.seed.item(), bits.step.item(), bits.site)
+            how = (*key, *self._threshold_and_scale, False)
+            call(cpu_loops.drop, given.size, given, given, self._drop, *how)
             x = self._dropped
         self._seen = x.t()
         torch.mm(self._projection, self._seen, out=self._projections)
@@ -157,7 +159,7 @@ class HopPasses:
             bias.detach().view(self.bags, self.classes).numpy(),
         )
 
-    def update(self, optimizer: Adam) -> None:
+    def update(self, optimizer: Optimizer) -> None:
         """Do a step of Adam with these gradients."""
         if self._updates is None:
             self._updates = [
@@ -165,8 +167,7 @@ class HopPasses:
                 for weight, *memory, step, decay in optimizer.states()
             ]
         number = float(self._updates[0][0]) + 1.0  # all weights have made the same steps
-        step_size = np.float32(optimizer.learning_rate / (1.0 - 0.9**number))
-        correction = np.float32((1.0 - 0.999**number) ** -0.5)
+        step_size, correction = adam_rates(optimizer.learning_rate, number)
         for step, *memory, gradient, decay in self._updates:
             step[()] = number
-            update_weights(memory, gradient, (step_size, correction, decay))
+            update_weights(memory, gradient, step_size, correction, decay)

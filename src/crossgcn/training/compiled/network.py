@@ -6,6 +6,7 @@ Here all arrays are allocated once. Tests compare the passes with those of PyTor
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -13,107 +14,79 @@ import numpy as np
 import torch
 
 from crossgcn.graph import SparseMatrix
-from crossgcn.kernels.cpu import loops as cpu_loops
-from crossgcn.kernels.cpu.loops import ROWS_PER_CHUNK, call
+from crossgcn.kernels import cpu_loops
+from crossgcn.kernels.cpu_loops import ROWS_PER_CHUNK, call
+from crossgcn.kernels.dropout_bits import threshold
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.adam import Adam
-from crossgcn.training.compiled.blocked_features import Array, BlockedFeatures, Key, bag, drop
-from crossgcn.training.objective import Objective, Targets
+from crossgcn.training.objective import Optimizer, Targets
+
+Array = Any
+Key = tuple[int, int]
+"""Seed and step, which decide the dropped entries."""
 
 _NOTHING = np.empty(0, dtype=np.float32)
 _BAG_FROM = 1 << 17
 """Multiplications from which PyTorch's embedding bag is the faster sparse product."""
 
-_WIDE_FROM = 1 << 20
-"""Weights of the first layer from which their gradient is computed in blocks."""
-
 
 class CompiledStep:
-    """Forward, backward and Adam, on the same weights and running means as the PyTorch step."""
+    """Forward, backward and Adam, on the weights and running means of the PyTorch step.
 
-    def __init__(self, objective: Objective, optimizer: Adam, seed: int) -> None:
-        self.seed = seed
-        self.weight_decay = objective.weight_decay
+    Args:
+        model: With weights as :func:`~crossgcn.training.compiled.lay_out_weights` stores them.
+        seed: Decides the dropped entries.
+    """
+
+    def __init__(
+        self,
+        model: NodeClassifier,
+        targets: Targets,
+        optimizer: Optimizer,
+        weight_decay: float,
+        seed: int,
+    ) -> None:
+        self.seed, self.weight_decay = seed, weight_decay
         self.learning_rate = optimizer.learning_rate
-        self.network = CompiledNetwork(objective.model, objective.targets)
-        places: dict[int, tuple[Any, str]] = {}
-        for layer, own in zip(objective.model.layers, self.network.layers, strict=True):
-            places[id(own.transform.weight)] = (own, "grad_weight")
-            places[id(layer.bias)] = (own, "grad_bias")
-            places[id(own.transform.order_weights)] = (own, "grad_order_weights")
-        self.updates = [
-            (
-                *(flat(tensor) for tensor in (memory, mean, square)),
-                places[id(weight)],
-                np.float32(decay),
-            )
+        self.network = CompiledNetwork(model, targets)
+        self._memory = {
+            weight: ([flat(tensor) for tensor in (memory, mean, square)], np.float32(decay))
             for weight, memory, mean, square, _, decay in optimizer.states()
-        ]
+        }
 
     def __call__(self, step: int) -> tuple[float, int]:
         """Do one step, counted from 1; return the loss and the number of correct predictions."""
+        key = (self.seed, step)
         with np.errstate(all="ignore"):
-            return self._step((self.seed, step), step)
-
-    def _step(self, key: tuple[int, int], step: int) -> tuple[float, int]:
-        self.network.forward(key)
-        result = self.network.loss()
-        self.network.backward(key)
-        for layer in self.network.layers:
-            if layer.trained_order_weights and layer.transform.decays_order_weights:
-                layer.grad_order_weights[1:] += self.weight_decay * layer.order_weights[0, 1:]
-        step_size = np.float32(self.learning_rate / (1.0 - 0.9**step))
-        correction = np.float32((1.0 - 0.999**step) ** -0.5)
-        for *memory, (layer, name), decay in self.updates:
-            rates = (step_size, correction, decay)
-            if name == "grad_weight" and layer is self.network.layers[0] and self.network.is_wide:
-                self._update_in_blocks(layer, memory, rates)
-            else:
-                update_weights(memory, getattr(layer, name), rates)
+            self.network.forward(key)
+            result = self.network.loss()
+            self.network.backward(key)
+            step_size, correction = adam_rates(self.learning_rate, step)
+            for weight, gradient in self.network.gradients(self.weight_decay):
+                memory, decay = self._memory[weight]
+                update_weights(memory, gradient, step_size, correction, decay)
         return result
-
-    def _update_in_blocks(self, layer: Any, memory: list[Array], rates: tuple[Any, ...]) -> None:
-        source, width = self.network.source, layer.weight.shape[1]
-        assert isinstance(source, BlockedFeatures)
-
-        def update(first: int, last: int, gradient: Array) -> None:
-            here = slice(first * width, last * width)
-            update_weights([array[here] for array in memory], gradient, rates)
-
-        source.each_gradient(layer.grad_projections, update)
 
 
 class CompiledNetwork:
-    """One stacked model of one, on a set of target nodes and on the memory of its weights."""
+    """A model on a set of target nodes and on the memory of its weights."""
 
     def __init__(self, model: NodeClassifier, targets: Targets) -> None:
         x, blocks = targets.inputs
-        self.labels = targets.labels[0].numpy()
+        self.labels = targets.labels.numpy()
         self.dropout = model.dropout.p
-        self.source: SparseFeatures | BlockedFeatures | None = None
-        self.x: Array = None
-        if isinstance(x, SparseMatrix):
-            rows, width = x.shape[0], _transform_of(model.layers[0]).num_projections
-            wide = x.shape[1] * width >= _WIDE_FROM
-            self.source = BlockedFeatures(x, width) if wide else SparseFeatures(x)
-        else:
-            rows, self.x = x.shape[1], x[0].numpy()  # type: ignore[index]
+        self.source = SparseFeatures(x) if isinstance(x, SparseMatrix) else None
+        self.x: Array = None if isinstance(x, SparseMatrix) else x.numpy()
         self.layers: list[_Layer] = []
+        rows = x.shape[0]
         for position, layer in enumerate(model.layers):
             block = blocks[position] if blocks else None
-            wide = position == 0 and self.is_wide
-            self.layers.append(_Layer(layer, rows, block, first=position == 0, wide=wide))
+            self.layers.append(_Layer(layer, rows, block, first=position == 0))
             rows = self.layers[-1].out.shape[0]
         self.grad_scores = np.empty_like(self.layers[-1].out)
         self.entering: list[Array] = [None] * len(self.layers)
         before = [self.x, *(layer.out for layer in self.layers[:-1])]
         self._dropped = [None if array is None else np.empty_like(array) for array in before]
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether the first weight's gradient is computed in blocks, by the caller."""
-        return isinstance(self.source, BlockedFeatures)
 
     def forward(self, key: Key | None = None) -> Array:
         """Return the scores of the target nodes; with dropout if a key, seed and step, is given."""
@@ -131,33 +104,48 @@ class CompiledNetwork:
 
     def loss(self) -> tuple[float, int]:
         """Return the mean cross-entropy of the last scores and the number of correct ones."""
-        loss, right = cpu_loops.cross_entropy(self.layers[-1].out, self.labels, self.grad_scores)
-        return float(loss), int(right)
+        loss, correct = cpu_loops.cross_entropy(self.layers[-1].out, self.labels, self.grad_scores)
+        return float(loss), int(correct)
 
     def backward(self, key: Key) -> None:
-        """Compute the gradients of the last loss in each layer, except in a wide first weight."""
+        """Compute the gradients of the last loss in each layer."""
         gradient = self.grad_scores
         for position in reversed(range(len(self.layers))):
             layer = self.layers[position]
             layer.backward(gradient)
-            if position == 0 and isinstance(self.source, SparseFeatures):
+            if position == 0 and self.source is not None:
                 layer.grad_weight = _row_sums(
                     self.source.transposed, layer.grad_projections, _NOTHING, layer.grad_weight
                 )
-            elif position > 0 or self.source is None:
+            else:
                 _product(self.entering[position].T, layer.grad_projections, layer.grad_weight)
             if position > 0:
                 _product(layer.grad_projections, layer.weight.T, layer.grad_input)
                 before = self.layers[position - 1].out
                 gradient = self._drop(position, layer.grad_input, before, key, layer.grad_input)
 
+    def gradients(self, weight_decay: float) -> Iterator[tuple[torch.Tensor, Array]]:
+        """Yield each weight and the gradient of the objective that :meth:`backward` computed.
+
+        The decay of matrices is left to the optimiser.
+        """
+        for layer in self.layers:
+            yield layer.transform.weight, layer.grad_weight
+            if layer.own_bias is not None:
+                yield layer.own_bias, layer.grad_bias
+            trained = layer.trained_order_weights
+            if trained is not None:
+                if layer.transform.decays_order_weights:
+                    layer.grad_order_weights[1:] += weight_decay * layer.order_weights[1:]
+                yield trained, layer.grad_order_weights
+
     def _drop(self, site: int, taken: Array, x: Array, key: Key | None, out: Array) -> Array:
         """Apply ReLU and dropout, or their gradient: both mask and scale ``taken``."""
         p = self.dropout if key is not None else 0.0
         if p == 0.0 and site == 0:
             return taken
-        flat = [array.reshape(-1) for array in (taken, x, out)]
-        drop(flat[0], flat[1], flat[2], key or (0, 0), p, site=site, activate=site > 0)
+        vectors = [array.reshape(-1) for array in (taken, x, out)]
+        drop(*vectors, key or (0, 0), p, site=site, activate=site > 0)
         return out
 
 
@@ -204,19 +192,19 @@ class _Layer:
     ``A cross(X W) + b`` otherwise.
     """
 
-    def __init__(
-        self, layer: Any, rows: int, block: SparseMatrix | None, *, first: bool, wide: bool
-    ) -> None:
-        transform = _transform_of(layer)
+    def __init__(self, layer: Any, rows: int, block: SparseMatrix | None, *, first: bool) -> None:
+        transform = layer if isinstance(layer, CrossFeatureTransform) else layer.transform
         self.transform, self.order = transform, transform.order
         self.crosses = not transform.is_linear
         self.crosses_last = block is None or layer.aggregate_first
         self.release = transform.first_order == "release"
-        # A stacked model of one: [in, order * out], on the memory of the weight.
-        self.weight = transform.weight.detach()[0].movedim(-1, 0).flatten(1).numpy()
-        self.bias = _NOTHING if layer.bias is None else layer.bias.detach()[0].numpy()
-        self.trained_order_weights = isinstance(transform.order_weights, torch.nn.Parameter)
-        self.order_weights = np.ones((1, self.order), dtype=np.float32)
+        # [in, order * out], on the memory of the weight.
+        self.weight = transform.weight.detach().movedim(-1, 0).flatten(1).numpy()
+        self.own_bias = layer.bias
+        self.bias = _NOTHING if layer.bias is None else layer.bias.detach().numpy()
+        weights = transform.order_weights
+        self.trained_order_weights = weights if isinstance(weights, torch.nn.Parameter) else None
+        self.order_weights = np.ones(self.order, dtype=np.float32)
         self._matrix = block
         self.block = None if block is None else _csr(block.pattern, block.values)
 
@@ -231,9 +219,9 @@ class _Layer:
         self.out = np.empty((out_rows, channels), dtype=np.float32)
 
         chunks = -(-crossed_rows // ROWS_PER_CHUNK)
-        sums = np.empty((1, chunks, self.order, channels), dtype=np.float32)
-        self.sums = sums if self.trained_order_weights else sums[:, :, :0]
-        self.grad_weight = _NOTHING if wide else np.empty_like(self.weight)
+        sums = np.empty((chunks, self.order, channels), dtype=np.float32)
+        self.sums = sums if self.trained_order_weights is not None else sums[:, :0]
+        self.grad_weight = np.empty_like(self.weight)
         self.grad_bias = np.empty_like(self.bias)
         self.grad_order_weights = np.zeros(self.order, dtype=np.float32)
         self.grad_input = _NOTHING if first else np.empty((rows, self.weight.shape[0]), np.float32)
@@ -292,10 +280,10 @@ class _Layer:
             return
         current = self.transform.order_weights
         assert current is not None
-        self.order_weights[0] = current.detach()[0].numpy()
-        if self.trained_order_weights:
-            self.order_weights[0, 0] = 1.0
-        arguments = (projections[None], self.order_weights, self.release, out[None])
+        self.order_weights[:] = current.detach().numpy()
+        if self.trained_order_weights is not None:
+            self.order_weights[0] = 1.0
+        arguments = (projections, self.order_weights, self.release, out)
         call(cpu_loops.cross, projections.size, *arguments)
 
     def _cross_backward(self, gradient: Array, projections: Array, out: Array) -> None:
@@ -303,10 +291,10 @@ class _Layer:
             out[...] = gradient
             return
         self.sums[...] = 0.0
-        given = (gradient[None], projections[None], self.order_weights, self.release)
-        call(cpu_loops.cross_backward, projections.size, *given, out[None], self.sums)
-        if self.trained_order_weights:
-            self.grad_order_weights[1:] = self.sums[0, :, 1:].sum(axis=(0, 2), dtype=np.float64)
+        given = (gradient, projections, self.order_weights, self.release)
+        call(cpu_loops.cross_backward, projections.size, *given, out, self.sums)
+        if self.trained_order_weights is not None:
+            self.grad_order_weights[1:] = self.sums[:, 1:].sum(axis=(0, 2), dtype=np.float64)
 
 
 def _product(left: Array, right: Array, out: Array) -> None:
@@ -322,29 +310,51 @@ def _row_sums(matrix: tuple[Array, ...], dense: Array, bias: Array, out: Array) 
     if work < _BAG_FROM:
         call(cpu_loops.row_sums, work, offsets, columns, values, dense, bias, out)
         return out
-    sums = bag(
+    sums: Array = torch.embedding_bag(
         torch.from_numpy(dense),
         torch.from_numpy(columns[:entries]),
         torch.from_numpy(offsets),
-        torch.from_numpy(values[:entries]),
-    )
+        per_sample_weights=torch.from_numpy(values[:entries]),
+        include_last_offset=True,
+    )[0].numpy()
     if bias.size:
         cpu_loops.add_bias(bias, sums)
     return sums
-
-
-def _transform_of(layer: Any) -> CrossFeatureTransform:
-    return layer if isinstance(layer, CrossFeatureTransform) else layer.transform
 
 
 def _csr(pattern: Any, values: torch.Tensor) -> tuple[Array, ...]:
     return pattern.row_offsets.numpy(), pattern.columns.numpy(), values.numpy()
 
 
-def update_weights(memory: list[Array], gradient: Array, rates: tuple[Any, ...]) -> None:
-    """Do a step of Adam on a weight, given with its means, by the step size and other rates."""
+def drop(
+    taken: Array, x: Array, out: Array, key: Key, p: float, *, site: int = 0, activate: bool = False
+) -> None:
+    """Drop entries of ``taken``; with ``activate``, also where ``x`` is not positive."""
+    arguments = (taken, x, out, *key, site, *threshold_and_scale(p), activate)
+    call(cpu_loops.drop, out.size, *arguments)
+
+
+def threshold_and_scale(p: float) -> tuple[np.uint32, np.float32]:
+    """Return the random number from which an entry is kept, and the scale of kept entries."""
+    return np.uint32(threshold(p)), np.float32(1.0 / (1.0 - p))
+
+
+def adam_rates(learning_rate: float, step: float) -> tuple[np.float32, np.float32]:
+    """Return the size of a step of Adam, counted from 1, and the correction of the second mean."""
+    return np.float32(learning_rate / (1.0 - 0.9**step)), np.float32((1.0 - 0.999**step) ** -0.5)
+
+
+def update_weights(
+    memory: list[Array],
+    gradient: Array,
+    step_size: np.float32,
+    correction: np.float32,
+    decay: np.float32,
+) -> None:
+    """Do a step of Adam on a weight, given with its running means."""
     weight, mean, square = memory
-    call(cpu_loops.adam, weight.size, weight, gradient.reshape(-1), mean, square, *rates)
+    arguments = (weight, gradient.reshape(-1), mean, square, step_size, correction, decay)
+    call(cpu_loops.adam, weight.size, *arguments)
 
 
 def flat(tensor: torch.Tensor) -> Array:

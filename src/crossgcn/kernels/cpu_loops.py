@@ -106,8 +106,7 @@ def drop(
     taken: Any,
     x: Any,
     out: Any,
-    starts: Any,
-    seeds: Any,
+    seed: Any,
     step: Any,
     site: Any,
     least: Any,
@@ -116,46 +115,41 @@ def drop(
 ) -> None:
     """Mask and scale ``taken``; with ``activate``, also zero it where ``x`` is not positive."""
     nothing = np.float32(0.0)
-    for model in range(seeds.size):
-        key = _key(seeds[model], step, site)
-        stride = np.uint32(key | np.uint32(1))
-        entries = slice(starts[model], starts[model + 1])
-        value, sign, result = taken[entries], x[entries], out[entries]
-        if activate:
-            for i in numba.prange(value.size):
-                bits = _mix(np.uint32(np.uint32(i) * stride + key))
-                kept = value[i] * scale if bits >= least else nothing
-                result[i] = nothing if sign[i] <= nothing else kept
-        else:
-            for i in numba.prange(value.size):
-                bits = _mix(np.uint32(np.uint32(i) * stride + key))
-                result[i] = value[i] * scale if bits >= least else nothing
+    key = _key(seed, step, site)
+    stride = np.uint32(key | np.uint32(1))
+    if activate:
+        for i in numba.prange(taken.size):
+            bits = _mix(np.uint32(np.uint32(i) * stride + key))
+            kept = taken[i] * scale if bits >= least else nothing
+            out[i] = nothing if x[i] <= nothing else kept
+    else:
+        for i in numba.prange(taken.size):
+            bits = _mix(np.uint32(np.uint32(i) * stride + key))
+            out[i] = taken[i] * scale if bits >= least else nothing
 
 
 @_compiled
 def cross(projections: Any, order_weights: Any, release: Any, out: Any) -> None:
-    """See :func:`crossgcn.kernels.plain.cross`."""
-    models, rows, channels = out.shape
-    order = order_weights.shape[1]
+    """See :func:`crossgcn.kernels.reference.cross`."""
+    rows, channels = out.shape
+    order = order_weights.size
     nothing = np.float32(0.0)
-    for model in range(models):
-        alpha = order_weights[model]
-        for chunk in numba.prange((rows + ROWS_PER_CHUNK - 1) // ROWS_PER_CHUNK):
-            hidden = np.empty(channels, dtype=out.dtype)
-            first = chunk * ROWS_PER_CHUNK
-            for row in range(first, min(first + ROWS_PER_CHUNK, rows)):
-                given, result = projections[model, row], out[model, row]
-                part = given[:channels]
-                if order == 2:
-                    also = alpha[0] if release else nothing
-                    _pair(part, given[channels:], alpha[0], alpha[1], also, result)
-                    continue
-                _start(part, alpha[0], hidden, result)
-                for k in range(1, order):
-                    part = given[k * channels : (k + 1) * channels]
-                    _multiply_on(part, alpha[k], hidden, result)
-                    if release:
-                        _add_scaled(part, alpha[0], result)
+    for chunk in numba.prange((rows + ROWS_PER_CHUNK - 1) // ROWS_PER_CHUNK):
+        hidden = np.empty(channels, dtype=out.dtype)
+        first = chunk * ROWS_PER_CHUNK
+        for row in range(first, min(first + ROWS_PER_CHUNK, rows)):
+            given, result = projections[row], out[row]
+            part = given[:channels]
+            if order == 2:
+                also = order_weights[0] if release else nothing
+                _pair(part, given[channels:], order_weights[0], order_weights[1], also, result)
+                continue
+            _start(part, order_weights[0], hidden, result)
+            for k in range(1, order):
+                part = given[k * channels : (k + 1) * channels]
+                _multiply_on(part, order_weights[k], hidden, result)
+                if release:
+                    _add_scaled(part, order_weights[0], result)
 
 
 @_compiled
@@ -167,46 +161,49 @@ def cross_backward(
     grad_projections: Any,
     sums: Any,
 ) -> None:
-    """See :func:`crossgcn.kernels.plain.cross_backward`; sums are for each chunk and channel."""
-    models, rows, channels = gradient.shape
-    order = order_weights.shape[1]
-    with_sums = sums.shape[2] > 0
+    """See :func:`crossgcn.kernels.reference.cross_backward`.
+
+    ``sums`` are the gradients of the order weights for each chunk and channel,
+    ``[chunks, order, channels]``; of ``[chunks, 0, channels]``, none are computed.
+    """
+    rows, channels = gradient.shape
+    order = order_weights.size
+    with_sums = sums.shape[1] > 0
     nothing = np.float32(0.0)
-    for model in range(models):
-        alpha = order_weights[model]
-        direct = alpha[0] if release else nothing
-        for chunk in numba.prange((rows + ROWS_PER_CHUNK - 1) // ROWS_PER_CHUNK):
-            suffix = np.empty(channels, dtype=gradient.dtype)
-            first = chunk * ROWS_PER_CHUNK
-            for row in range(first, min(first + ROWS_PER_CHUNK, rows)):
-                g = gradient[model, row]
-                given, result = projections[model, row], grad_projections[model, row]
-                if order == 2:
-                    p, q = given[:channels], given[channels:]
-                    _pair_slopes(
-                        g, p, q, alpha[0], alpha[1], direct, result[:channels], result[channels:]
-                    )
-                    if with_sums:
-                        _add_product(g, p, sums[model, chunk, 0])
-                        _add_triple(g, p, q, sums[model, chunk, 1])
-                    if with_sums and release:
-                        _add_product(g, q, sums[model, chunk, 0])
-                    continue
-                result[:channels] = 1.0
-                for k in range(1, order):
-                    before = slice((k - 1) * channels, k * channels)
-                    _product(given[before], result[before], result[k * channels :])
-                suffix[:] = 0.0
-                for k in range(order - 1, -1, -1):
-                    here = slice(k * channels, (k + 1) * channels)
-                    if with_sums and not (release and k == 0):
-                        _add_triple(g, result[here], given[here], sums[model, chunk, k])
-                    if with_sums and release:
-                        _add_product(g, given[here], sums[model, chunk, 0])
-                    own = nothing if release and k == 0 else alpha[k]
-                    _slope(g, own, direct, suffix, result[here])
-                    if k > 0:
-                        _scale(given[here], suffix)
+    direct = order_weights[0] if release else nothing
+    for chunk in numba.prange((rows + ROWS_PER_CHUNK - 1) // ROWS_PER_CHUNK):
+        suffix = np.empty(channels, dtype=gradient.dtype)
+        first = chunk * ROWS_PER_CHUNK
+        for row in range(first, min(first + ROWS_PER_CHUNK, rows)):
+            g = gradient[row]
+            given, result = projections[row], grad_projections[row]
+            if order == 2:
+                p, q = given[:channels], given[channels:]
+                _pair_slopes(
+                    *(g, p, q, order_weights[0], order_weights[1], direct),
+                    *(result[:channels], result[channels:]),
+                )
+                if with_sums:
+                    _add_product(g, p, sums[chunk, 0])
+                    _add_triple(g, p, q, sums[chunk, 1])
+                if with_sums and release:
+                    _add_product(g, q, sums[chunk, 0])
+                continue
+            result[:channels] = 1.0
+            for k in range(1, order):
+                before = slice((k - 1) * channels, k * channels)
+                _product(given[before], result[before], result[k * channels :])
+            suffix[:] = 0.0
+            for k in range(order - 1, -1, -1):
+                here = slice(k * channels, (k + 1) * channels)
+                if with_sums and not (release and k == 0):
+                    _add_triple(g, result[here], given[here], sums[chunk, k])
+                if with_sums and release:
+                    _add_product(g, given[here], sums[chunk, 0])
+                own = nothing if release and k == 0 else order_weights[k]
+                _slope(g, own, direct, suffix, result[here])
+                if k > 0:
+                    _scale(given[here], suffix)
 
 
 # Loops over channels, simple enough for the compiler to vectorise.
@@ -374,44 +371,3 @@ def adam(
         s = old_square * square[i] + new_square * (g * g)
         mean[i], square[i] = m, s
         weight[i] -= step_size * m / (np.sqrt(s) * correction + np.float32(1e-8))
-
-
-_BLOCK = 1024
-
-
-@_compiled
-def drop_ordered(
-    values: Any, order: Any, out: Any, seed: Any, step: Any, least: Any, scale: Any
-) -> None:
-    """Drop as :func:`drop` does, for values that are stored in another order.
-
-    ``order`` holds the position of each value where :func:`drop` would see it.
-    """
-    nothing = np.float32(0.0)
-    key = _key(seed, step, 0)
-    stride = np.uint32(key | np.uint32(1))
-    for k in numba.prange(values.size):
-        bits = _mix(np.uint32(order[k] * stride + key))
-        out[k] = values[k] * scale if bits >= least else nothing
-
-
-@_compiled
-def decay_alone(weight: Any, step_sizes: Any, corrections: Any, weight_decay: Any) -> None:
-    """Make all steps of Adam on weights whose only gradient is weight decay.
-
-    ``step_sizes`` include the first moment's correction; ``corrections`` are the second moment's.
-    """
-    old, new = np.float32(0.9), np.float32(0.1)
-    old_square, new_square = np.float32(0.999), np.float32(0.001)
-    for block in numba.prange((weight.size + _BLOCK - 1) // _BLOCK):
-        own = weight[block * _BLOCK : min((block + 1) * _BLOCK, weight.size)]
-        mean = np.zeros(own.size, dtype=np.float32)
-        square = np.zeros(own.size, dtype=np.float32)
-        for step in range(step_sizes.size):
-            size, correction = step_sizes[step], corrections[step]
-            for i in range(own.size):
-                g = weight_decay * own[i]
-                m = old * mean[i] + new * g
-                s = old_square * square[i] + new_square * (g * g)
-                mean[i], square[i] = m, s
-                own[i] -= size * m / (np.sqrt(s) * correction + np.float32(1e-8))

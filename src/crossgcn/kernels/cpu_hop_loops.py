@@ -11,7 +11,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from crossgcn.kernels.cpu.loops import _add_scaled, _compiled, _jit
+from crossgcn.kernels.cpu_loops import _add_scaled, _compiled, _jit
 
 
 @_compiled

@@ -1,0 +1,184 @@
+"""The kernels in plain PyTorch, for any device and precision.
+
+They define what the compiled kernels compute; tests compare them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch_geometric.utils import scatter
+
+from crossgcn.kernels.dropout_bits import DropoutBits, keep
+from crossgcn.kernels.pattern import Pattern
+
+
+def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
+    """Multiply a sparse matrix by a dense one ``[columns, width]``, summing in storage order."""
+    if dense.is_cuda:
+        matrix = torch.sparse_csr_tensor(
+            pattern.row_offsets,
+            pattern.columns,
+            values.to(dense.dtype),
+            (pattern.num_rows, dense.size(0)),
+            check_invariants=False,
+        )
+        return matrix @ dense
+    # An embedding bag sums row by row in storage order, and is faster than torch.sparse.
+    return functional.embedding_bag(
+        pattern.columns,
+        dense.contiguous(),
+        pattern.row_offsets,
+        mode="sum",
+        per_sample_weights=values.to(dense.dtype),
+        include_last_offset=True,
+    )
+
+
+def drop(x: Tensor, bits: DropoutBits, p: float, activate: bool) -> Tensor:
+    """Zero each entry with probability ``p`` and scale the others by ``1 / (1 - p)``.
+
+    Args:
+        x: Any shape.
+        activate: Apply a ReLU first.
+    """
+    kept = keep(bits, x.numel(), p).view_as(x)
+    return ((torch.relu(x) if activate else x) * (1.0 / (1.0 - p))).masked_fill(~kept, 0.0)
+
+
+def drop_backward(
+    gradient: Tensor, x: Tensor, bits: DropoutBits, p: float, activate: bool
+) -> Tensor:
+    """Compute the gradient of :func:`drop` with respect to ``x``."""
+    dropped = ~keep(bits, x.numel(), p).view_as(x)
+    if activate:
+        dropped = dropped | (x <= 0)
+    return (gradient * (1.0 / (1.0 - p))).masked_fill(dropped, 0.0)
+
+
+def with_one_first(order_weights: Tensor) -> Tensor:
+    r"""Return order weights ``[order]`` with :math:`\alpha_1 = 1`."""
+    return torch.cat([torch.ones_like(order_weights[:1]), order_weights[1:]])
+
+
+def multiply_up(parts: Sequence[Tensor]) -> list[Tensor]:
+    r"""Return :math:`\mathbf{h}^k = \mathbf{p}^k \odot \mathbf{h}^{k-1}` for every order."""
+    hidden = [parts[0]]
+    for part in parts[1:]:
+        hidden.append(part * hidden[-1])
+    return hidden
+
+
+def cross(projections: Tensor, order_weights: Tensor, release: bool, first_is_one: bool) -> Tensor:
+    r"""Multiply up projections and sum the orders.
+
+    .. math:: \mathbf{z} = \sum_k \alpha_k \mathbf{h}^k, \qquad
+        \mathbf{h}^k = \mathbf{p}^k \odot \mathbf{h}^{k-1}
+
+    Args:
+        projections: ``[rows, order * channels]``, one order after the other.
+        order_weights: :math:`\alpha`, ``[order]``.
+        release: Use the sum of all projections as :math:`\mathbf{h}^1` in the sum (NOTE[D2]).
+        first_is_one: Use 1 as :math:`\alpha_1`, whatever it is given as.
+    """
+    parts, alpha = _split(projections, order_weights, first_is_one)
+    hidden = multiply_up(parts)
+    if release:
+        hidden[0] = sum(parts[1:], start=parts[0])
+    out = alpha[0] * hidden[0]
+    for weight, crossed in zip(alpha[1:], hidden[1:], strict=True):
+        out = out + weight * crossed
+    return out
+
+
+def cross_backward(
+    gradient: Tensor,
+    projections: Tensor,
+    order_weights: Tensor,
+    release: bool,
+    first_is_one: bool,
+    with_order_weights: bool,
+) -> tuple[Tensor, Tensor | None]:
+    r"""Compute the gradients of :func:`cross`, recomputing its products.
+
+    .. math:: \frac{\partial\mathbf{z}}{\partial\mathbf{p}^j}
+        = \mathbf{h}^{j-1} \odot \mathbf{s}^j, \qquad
+        \mathbf{s}^j = \alpha_j + \mathbf{p}^{j+1} \odot \mathbf{s}^{j+1}
+
+    The second is that of the order weights, ``None`` unless ``with_order_weights``.
+    """
+    parts, alpha = _split(projections, order_weights, first_is_one)
+    hidden = multiply_up(parts)
+    before = [torch.ones_like(parts[0]), *hidden[:-1]]
+    grad_parts = list(parts)
+    suffix = torch.zeros_like(parts[0])
+    for k in reversed(range(len(parts))):
+        if k > 0 or not release:
+            suffix = suffix + alpha[k]
+        slope = before[k] * suffix
+        grad_parts[k] = gradient * (slope + alpha[0] if release else slope)
+        suffix = suffix * parts[k]
+    grad_projections = torch.cat(grad_parts, dim=-1)
+    if not with_order_weights:
+        return grad_projections, None
+    if release:
+        hidden[0] = sum(parts[1:], start=parts[0])
+    wide = torch.promote_types(gradient.dtype, torch.float32)
+    sums = [(gradient.to(wide) * h.to(wide)).sum() for h in hidden]
+    if first_is_one:
+        sums[0] = torch.zeros_like(sums[0])
+    return grad_projections, torch.stack(sums).to(order_weights.dtype)
+
+
+def _split(
+    projections: Tensor, order_weights: Tensor, first_is_one: bool
+) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    """Return the projections and the weight of each order."""
+    if first_is_one:
+        order_weights = with_one_first(order_weights)
+    parts = projections.chunk(order_weights.numel(), dim=-1)
+    return parts, order_weights.to(projections.dtype).unbind()
+
+
+def attend(
+    pattern: Pattern, values: Tensor, x: Tensor, own: Tensor, attention: Tensor, slope: float
+) -> Tensor:
+    r"""Average the rows of ``x`` that each row lists, with the weights of GATv2.
+
+    .. math:: \mathbf{z}_i = \sum_j a_{ij}\mathbf{x}_j, \qquad a_{ij} \propto w_{ij}
+        \exp\bigl(\mathbf{s}^{\top}\,\mathrm{LeakyReLU}(\mathbf{x}_j + \mathbf{o}_i)\bigr)
+
+    Args:
+        values: The weight :math:`w` of each edge; the absolute weights of a row add up to 1.
+        x: ``[columns, channels]``.
+        own: :math:`\mathbf{o}`, ``[rows, channels]``.
+        attention: :math:`\mathbf{s}` of each head, ``[heads, channels per head]``.
+        slope: Of the LeakyReLU.
+    """
+    rows, heads = pattern.rows, attention.shape
+    sent = x.view(-1, *heads).index_select(0, pattern.columns)
+    together = sent + own.reshape(-1, *heads)[rows]
+    scores = (functional.leaky_relu(together, slope) * attention).sum(dim=-1)
+    return softmax_mean(scores, values, sent, rows, pattern.num_rows)
+
+
+def softmax_mean(
+    scores: Tensor, values: Tensor, sent: Tensor, rows: Tensor, num_rows: int
+) -> Tensor:
+    """Average messages by the softmax of their scores, times the weights of their edges.
+
+    Args:
+        scores: ``[edges, heads]``.
+        values: ``[edges]``.
+        sent: Messages, ``[edges, heads, channels per head]``.
+        rows: Row of each edge; a row without edges is zero.
+    """
+    highest = scatter(scores.detach(), rows, dim_size=num_rows, reduce="max")
+    shares = (scores - highest[rows]).exp()
+    weights = values.to(sent.dtype).unsqueeze(-1)
+    joined: Tensor = scatter((shares * weights).unsqueeze(-1) * sent, rows, dim_size=num_rows)
+    whole: Tensor = scatter(shares * weights.abs(), rows, dim_size=num_rows)
+    return (joined / whole.masked_fill(whole == 0, 1.0).unsqueeze(-1)).flatten(1)
