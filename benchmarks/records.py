@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,6 @@ import torch
 from benchmarks.floors import floor_of, judge
 from benchmarks.harness import Measurement, Options, Result, available_cores, quartiles
 from crossgcn import BadInput
-from crossgcn.training.records import describe_environment
 
 Record = dict[str, Any]
 
@@ -119,6 +120,25 @@ def describe_hardware() -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "gpu": None if gpu is None else gpu.name,
         "gpu_memory_bytes": None if gpu is None else gpu.total_memory,
+    }
+
+
+def describe_environment() -> dict[str, Any]:
+    """Return versions, threads and commit; ``-modified`` marks a commit with changes."""
+    names = ("crossgcn", "numpy", "scipy", "scikit-learn", "torch", "torch-geometric")
+    asked = ("git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=-modified")
+    try:
+        done = subprocess.run(asked, cwd=Path(__file__).parent, capture_output=True, text=True)
+        commit = done.stdout.strip() or None
+    except OSError:
+        commit = None
+    return {
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in names},
+        },
+        "threads": torch.get_num_threads(),
+        "commit": commit,
     }
 
 
