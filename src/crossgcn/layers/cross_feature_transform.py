@@ -143,8 +143,9 @@ class CrossFeatureTransform(nn.Module):
             with torch.no_grad():
                 self.order_weights.copy_(self._sum.initial)
         for module in () if self.aggregator is None else self.aggregator.modules():
-            if hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+            reset: Any = getattr(module, "reset_parameters", None)
+            if reset is not None:
+                reset()
 
     def forward(self, x: Tensor | SparseMatrix) -> Tensor:
         """Transform each row of ``x``."""
@@ -176,7 +177,7 @@ class CrossFeatureTransform(nn.Module):
                 release=self.first_order == "release",
                 first_is_one=self.trains_order_weights,
             )
-        orders = projections.unflatten(-1, (self.order, self.out_channels)).unbind(-2)
+        orders = projections.chunk(self.order, dim=-1)
         hidden = multiply_up(orders)
         if self.first_order == "release":
             # NOTE[D2] The released code adds every projection to the first order.

@@ -98,8 +98,16 @@ class GIN(NodeClassifier):
         layers = []
         for width, height in layer_widths(in_channels, hidden_channels, out, num_layers):
             transform = MLPTransform(width, hidden_channels, height, bias=bias)
-            how = {"transform": transform, "aggregate_first": aggregate_first, "bias": bias}
-            layers.append(CrossGCNConv(width, height, **how, **kwargs))
+            layers.append(
+                CrossGCNConv(
+                    width,
+                    height,
+                    aggregate_first=aggregate_first,
+                    bias=bias,
+                    transform=transform,
+                    **kwargs,
+                )
+            )
         super().__init__(layers, dropout)
 
 

@@ -182,7 +182,7 @@ class CrossHops(NodeClassifier):
             columns = join_columns([columns, hops.label_columns(shown)])
         return standardise(columns.to(self.center.device), self.scale)
 
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         x: Features,
         edge_index: Any = None,
