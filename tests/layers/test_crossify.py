@@ -186,41 +186,6 @@ def test_only_and_skip_choose_maps_by_name() -> None:
         crossify(model, only="lin", skip="lin")
 
 
-def test_maps_whose_weights_are_read_by_their_layer_are_left_or_refused() -> None:
-    with pytest.raises(BadInput, match=r"not called.*lins\.0 \(of PMLP\)"):
-        crossify(pyg.PMLP(6, 8, 4, 2, norm=False))
-
-    class Tied(nn.Module):
-        """Its last map is the first one backwards."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = nn.ModuleList([nn.Linear(6, 6)])
-            self.middle = nn.Linear(6, 6)
-
-        def forward(self, x: Tensor) -> Tensor:
-            for linear in self.inner:
-                x = x @ linear.weight.T  # type: ignore[operator]
-            moved: Tensor = self.middle(x).to(self.middle.weight.dtype)
-            return moved
-
-    with pytest.warns(UserWarning, match=r"inner\.0 \(of Tied\): they stay as they are"):
-        crossed = crossify(Tied())
-    assert crossed_maps(crossed) == ("middle",)
-    with pytest.raises(BadInput, match=r"inner\.0 \(of Tied\): leave them out with skip"):
-        crossify(Tied(), only="inner.*")
-    assert crossed_maps(crossify(Tied(), skip="inner.*")) == ("middle",)
-
-
-def test_torchs_own_attention_and_encoder_still_run() -> None:
-    encoder = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True).eval()
-    model = nn.Sequential(encoder, nn.Linear(6, 4))
-    with pytest.warns(UserWarning, match=r"0\.linear1 \(of TransformerEncoderLayer\)"):
-        crossed = crossify(model)
-    assert crossed_maps(crossed) == ("1",)
-    torch.testing.assert_close(crossed(features()), model(features()))
-
-
 def test_a_map_used_in_two_places_stays_one() -> None:
     shared = nn.Linear(6, 6)
     crossed = crossify(nn.Sequential(shared, nn.ReLU(), shared))

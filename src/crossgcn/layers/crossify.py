@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
-import warnings
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import Any
 
 import torch
@@ -42,9 +37,9 @@ def crossify(
     trained. A lazy map is drawn when the first input arrives.
 
     The weight of a frozen map stays frozen; the new projections and order weights are trained. A
-    map with hooks is refused, because they would be lost. If a layer reads the weights of a map
-    instead of calling it, as far as its source code tells, the map is kept, with a warning.
-    :func:`crossed_maps` lists the replaced maps.
+    map with hooks is refused, because they would be lost. A layer that reads the weight of a map
+    itself instead of calling the map (PyG's ``PMLP``) fails when it is called: leave such maps out
+    with ``skip``. :func:`crossed_maps` lists the replaced maps.
 
     Args:
         model: Any module; it is not changed.
@@ -57,21 +52,14 @@ def crossify(
     model = deepcopy(model)
     maps = dict(_linear_maps(model))
     chosen = _choose(maps, only, skip)
-    read = {name: owner for name in chosen if (owner := _reader_of(model, name)) is not None}
-    if read and (only is not None or len(read) == len(chosen)):
-        raise BadInput(f"{_say_who_reads(read)}: leave them out with skip")
-    if read:
-        warnings.warn(f"{_say_who_reads(read)}: they stay as they are", stacklevel=2)
-    hooked = [name for name in chosen if name not in read and _has_hooks(maps[name])]
+    hooked = [name for name in chosen if _has_hooks(maps[name])]
     if hooked:
         raise BadInput(
             f"these maps have hooks, which would be lost with them: {', '.join(hooked)}; remove "
             "the hooks and register them on the crossed model, or leave the maps out with skip"
         )
     crossed = {
-        id(maps[name]): _cross(maps[name], order, order_weights, first_order)
-        for name in chosen
-        if name not in read
+        id(maps[name]): _cross(maps[name], order, order_weights, first_order) for name in chosen
     }
     for name, linear in maps.items():
         if id(linear) in crossed:
@@ -188,81 +176,3 @@ def _put(model: nn.Module, name: str, module: nn.Module) -> nn.Module:
     path, _, attribute = name.rpartition(".")
     setattr(model.get_submodule(path), attribute, module)
     return model
-
-
-def _say_who_reads(read: dict[str, str]) -> str:
-    maps = ", ".join(f"{name} (of {owner})" for name, owner in read.items())
-    return f"these maps are not called, their layers read the weights themselves: {maps}"
-
-
-def _reader_of(model: nn.Module, name: str) -> str | None:
-    """Return the class of a map's layer if it reads the map's weights itself."""
-    path, _, attribute = name.rpartition(".")
-    owner = model.get_submodule(path)
-    while path and isinstance(owner, nn.ModuleList | nn.ModuleDict | nn.Sequential):
-        path, _, attribute = path.rpartition(".")
-        owner = model.get_submodule(path)
-    layer: Any = type(owner)
-    return layer.__name__ if attribute in _weights_read_by(layer) else None
-
-
-_NOT_USED = ("__init__", "reset_parameters", "_reset_parameters", "__repr__", "extra_repr")
-_HARMLESS = ("device", "dtype", "is_cuda", "requires_grad")
-
-
-@cache
-def _weights_read_by(layer: type[Any]) -> frozenset[str]:
-    """Return attributes, ``lin`` for ``self.lin.weight``, whose weights a layer's methods read."""
-    found: set[str] = set()
-    for base in layer.__mro__:
-        if base in (nn.Module, object):
-            continue
-        try:
-            source = textwrap.dedent(inspect.getsource(base))
-        except (OSError, TypeError):
-            continue
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.FunctionDef) and node.name not in _NOT_USED:
-                found |= _weights_read_in(node)
-    return frozenset(found)
-
-
-def _weights_read_in(function: ast.FunctionDef) -> set[str]:
-    nodes = list(ast.walk(function))
-    aliases: dict[str, str] = {}
-    for node in nodes:
-        if isinstance(node, ast.For | ast.comprehension):
-            aliases |= _aliases(node.target, node.iter)
-        elif isinstance(node, ast.Assign):
-            aliases |= _aliases(node.targets[0], node.value)
-    harmless = {
-        id(node.value)
-        for node in nodes
-        if isinstance(node, ast.Attribute) and node.attr in _HARMLESS
-    }
-    read = (
-        _attribute_of_self(node.value, aliases)
-        for node in nodes
-        if isinstance(node, ast.Attribute)
-        and node.attr in ("weight", "bias")
-        and id(node) not in harmless
-    )
-    return {name for name in read if name is not None}
-
-
-def _aliases(target: ast.expr, value: ast.expr) -> dict[str, str]:
-    """Return local names that refer to an attribute of ``self`` or to parts of it."""
-    attributes = (_attribute_of_self(node, {}) for node in ast.walk(value))
-    attribute = next((name for name in attributes if name is not None), None)
-    if attribute is None:
-        return {}
-    return {node.id: attribute for node in ast.walk(target) if isinstance(node, ast.Name)}
-
-
-def _attribute_of_self(node: ast.AST, aliases: dict[str, str]) -> str | None:
-    """Return ``lins`` for ``self.lins[0]``, or for a local name that refers to it."""
-    while isinstance(node, ast.Subscript | ast.Attribute):
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
-            return node.attr
-        node = node.value
-    return aliases.get(node.id) if isinstance(node, ast.Name) else None
