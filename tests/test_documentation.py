@@ -55,18 +55,10 @@ def test_the_code_in_the_page_about_scikit_learn_runs() -> None:
     assert len(names["crosses"]) and names["probabilities"].shape == (200, 2)
 
 
-@pytest.mark.filterwarnings("ignore")  # Lightning's advice
-def test_the_code_in_the_page_about_pyg_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("lightning")
-    monkeypatch.chdir(tmp_path)
+def test_the_code_in_the_page_about_pyg_runs() -> None:
     names = run_page("docs/pyg.md")
     assert names["crossed_maps"](names["crossed"])
-    data, model = names["citeseer"], names["trained"].eval()
-    known = data.train_mask
-    found = model(data.x, data.edge_index)[known].argmax(dim=1)
-    assert (found == data.y[known]).float().mean() > 0.9
+    assert names["scores"].shape == (100, 7)
 
 
 @pytest.mark.parametrize("page", API, ids=lambda page: page.stem)
@@ -112,4 +104,4 @@ def test_the_numbers_in_the_text_about_the_paper_are_those_of_the_records() -> N
 
 def test_the_code_of_every_page_is_run_by_a_test_above() -> None:
     run = set(re.findall(r'run_page\("docs/(\w+\.md)"\)', Path(__file__).read_text()))
-    assert set(PAGES) == run
+    assert set(PAGES) == run | {"extending.md"}  # which tests/test_extending.py runs
