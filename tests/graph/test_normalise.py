@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch_geometric.nn import GCNConv
 
-from crossgcn import load_dataset
+from crossgcn import CrossGCNConv, load_dataset
 from crossgcn.graph import edges_of_kind, normalise_bipartite
 
 
@@ -39,3 +39,19 @@ def test_bipartite_weights_follow_both_degrees() -> None:
     edges = torch.tensor([[0, 0, 1], [0, 1, 1]])
     weights = normalise_bipartite(edges, None, 2, 3, torch.float64)
     np.testing.assert_allclose(weights, [1 / np.sqrt(2 * 1), 1 / np.sqrt(2 * 2), 1 / np.sqrt(2)])
+
+
+@pytest.mark.parametrize("weights", [None, torch.tensor([0.5, 0.25, 2.0, 2.0])])
+def test_parallel_self_loops_add_up(weights: torch.Tensor | None) -> None:
+    edges = torch.tensor([[0, 0, 0, 1], [0, 0, 1, 0]])
+    loop, between = (2.0, 1.0) if weights is None else (0.75, 2.0)
+    dense = np.array([[loop, between], [between, 1.0]])
+    degree = dense.sum(axis=1)
+    expected = dense / np.sqrt(degree[:, None] * degree[None, :])
+    adjacency = edges_of_kind("gcn", edges, 2, weights)
+    np.testing.assert_allclose(adjacency.to_scipy().toarray(), expected, rtol=1e-6)
+    layer = CrossGCNConv(2, 2, order=1)
+    x = torch.eye(2)
+    torch.testing.assert_close(layer(x, edges, weights), layer(x, adjacency))
+    unnormalised = edges_of_kind("self-loops", edges, 2, weights)
+    np.testing.assert_allclose(unnormalised.to_scipy().toarray(), dense)

@@ -4,6 +4,7 @@ The interpreter accepts code that the compiler refuses.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from triton.runtime.jit import JITFunction  # type: ignore[import-not-found, imp
 
 from crossgcn.kernels import gpu
 from crossgcn.kernels.dropout_bits import DropoutBits
+from crossgcn.kernels.gpu import rows
 from crossgcn.kernels.gpu.products import halve, multiply
 from crossgcn.kernels.pattern import Pattern
 
@@ -83,5 +85,9 @@ def test_the_rest_of_a_step(order: int, channels: int, compiled: dict[str, Any])
         gpu.drop_backward(projections, projections, BITS, 0.5, True)
         pattern = Pattern(torch.tensor([0, 3, 900, 901]), torch.arange(901) % ROWS)
         gpu.row_sums(pattern, torch.randn(901), projections)
+        long = replace(pattern.segments, begin=pattern.segments.begin.long())
+        long = replace(long, end=long.end.long())  # as from 2**31 entries on
+        shape = rows._row_sum_shape(projections.size(1), projections.element_size())
+        rows.launch_row_sums(pattern, long, torch.randn(901), projections, shape)
     names = {"_cross", "_cross_backward", "_drop", "_sum_segments", "_add_slots"}
     assert compiled.keys() == names

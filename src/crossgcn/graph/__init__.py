@@ -6,6 +6,7 @@ from crossgcn.graph.normalise import (
     EdgeKind,
     edges_of_kind,
     normalise_bipartite,
+    normalise_edges,
 )
 from crossgcn.graph.prepared import PreparedGraph, ReceptiveField, receptive_field
 
@@ -17,5 +18,6 @@ __all__ = [
     "SparseMatrix",
     "edges_of_kind",
     "normalise_bipartite",
+    "normalise_edges",
     "receptive_field",
 ]

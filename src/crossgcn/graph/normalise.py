@@ -57,7 +57,8 @@ def edges_of_kind(
 
     The matrix of ``"gcn"`` is :math:`\hat{\mathbf{A}} =
     \mathbf{D}^{-1/2}(\mathbf{A}+\mathbf{I})\mathbf{D}^{-1/2}`, and ``adjacency @ x`` is what
-    PyG's ``GCNConv`` computes: a node that has a self-loop keeps it (NOTE[D9]).
+    PyG's ``GCNConv`` computes: a node that has a self-loop keeps it (NOTE[D9]). Of parallel
+    self-loops, PyG keeps the last; here they add up, like other parallel edges.
 
     Args:
         edge_index: Sources and targets, ``[2, edges]``.
@@ -69,16 +70,52 @@ def edges_of_kind(
     rule = EDGE_RULES[kind]
     add = rule.self_loops == "add"
     dtype = torch.promote_types(dtype, torch.float32)
-    weight = torch.ones_like(edge_index[0], dtype=dtype) if edge_weight is None else edge_weight
-    weight = weight.to(dtype)
+    weight = _weights(edge_index, edge_weight, dtype)
     if rule.self_loops == "remove":
         edge_index, weight = remove_self_loops(edge_index, weight)
+    elif add:
+        weight = _add_up_self_loops(edge_index, weight, num_nodes)
     if rule.normalised:
         improved = rule.own == 2.0 and edge_weight is not None
         edge_index, weight = gcn_norm(edge_index, weight, num_nodes, improved, add, dtype=dtype)
     elif add:
         edge_index, weight = add_remaining_self_loops(edge_index, weight, 1.0, num_nodes)
     return SparseMatrix.from_edges(edge_index, weight, num_nodes)
+
+
+def normalise_edges(
+    edge_index: Tensor,
+    edge_weight: Tensor | None,
+    num_nodes: int,
+    *,
+    improved: bool,
+    add_self_loops: bool,
+    dtype: torch.dtype,
+    flow: str = "source_to_target",
+) -> tuple[Tensor, Tensor]:
+    """Normalise edges as PyG's ``gcn_norm`` does, but for parallel self-loops, which add up."""
+    weight = _weights(edge_index, edge_weight, dtype)
+    if add_self_loops:
+        weight = _add_up_self_loops(edge_index, weight, num_nodes)
+    improved = improved and edge_weight is not None
+    normalised: tuple[Tensor, Tensor] = gcn_norm(
+        edge_index, weight, num_nodes, improved, add_self_loops, flow, dtype
+    )
+    return normalised
+
+
+def _weights(edge_index: Tensor, edge_weight: Tensor | None, dtype: torch.dtype) -> Tensor:
+    if edge_weight is None:
+        return torch.ones_like(edge_index[0], dtype=dtype)
+    return edge_weight.to(dtype)
+
+
+def _add_up_self_loops(edge_index: Tensor, weight: Tensor, num_nodes: int) -> Tensor:
+    """Give each self-loop the sum over the self-loops of its node, of which PyG keeps one."""
+    source, target = edge_index[0], edge_index[1]
+    is_loop = source == target
+    sums = add_rows(weight.new_zeros(num_nodes), source, torch.where(is_loop, weight, 0.0))
+    return torch.where(is_loop, sums[source], weight)
 
 
 def normalise_bipartite(

@@ -92,15 +92,13 @@ def cut_into_segments(row_offsets: Tensor, length: int) -> Segments:
     long_slots[1:] = pieces[long_rows].cumsum(0)
     longest_first = (begin - end).argsort(stable=True)
 
-    def place(numbers: Tensor) -> Tensor:
-        return numbers.to(torch.int32)
-
+    small = torch.int32 if int(offsets[-1]) < 2**31 else torch.int64
     return Segments(
-        row=place(row[longest_first]),
-        begin=place(begin[longest_first]),
-        end=place(end[longest_first]),
-        slot=place(slot[longest_first]),
-        long_rows=place(long_rows),
-        long_slots=place(long_slots),
+        row=row[longest_first].to(torch.int32),
+        begin=begin[longest_first].to(small),
+        end=end[longest_first].to(small),
+        slot=slot[longest_first].to(torch.int32),
+        long_rows=long_rows.to(torch.int32),
+        long_slots=long_slots.to(torch.int32),
         num_slots=int(long_slots[-1]),
     )

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation, MeanAggregation, SumAggregation
 from torch_geometric.nn.conv import GCNConv, MessagePassing
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.typing import SparseTensor
 from torch_geometric.utils import is_sparse, spmm, to_edge_index
 
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
-from crossgcn.graph import EdgeKind, SparseMatrix, normalise_bipartite
+from crossgcn.graph import EdgeKind, SparseMatrix, normalise_bipartite, normalise_edges
 from crossgcn.layers.cross_feature_transform import CrossFeatureTransform, FirstOrder
 from crossgcn.layers.mlp_transform import MLPTransform
 from crossgcn.layers.order_weights import OrderWeights
@@ -302,12 +301,12 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
             edge_index, edge_weight = _to_edges(edge_index, nodes)
         dtype = source.values.dtype if isinstance(source, SparseMatrix) else source.dtype
         if size is None:
-            edge_index, edge_weight = gcn_norm(
+            edge_index, edge_weight = normalise_edges(
                 edge_index,
                 edge_weight,
                 nodes[0],
-                self.improved,
-                self.add_self_loops,
+                improved=self.improved,
+                add_self_loops=self.add_self_loops,
                 flow=self.flow,
                 dtype=dtype,
             )
