@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 
 
 def main() -> int:
@@ -11,6 +12,11 @@ def main() -> int:
     if threading.current_thread() is threading.main_thread():
         # End at once on Ctrl-C until a command runs: an interrupted import can raise any error.
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    # One thread unless a command takes --threads: several are slower on a busy machine.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if sys.warnoptions:  # with -W error, a warning of any import would end the program
+        sys.warnoptions.clear()
+        warnings.simplefilter("default")
     from crossgcn.cli import main as run
 
     return run()

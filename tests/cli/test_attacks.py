@@ -47,7 +47,6 @@ def test_a_damaged_finished_run_is_trained_again(crossgcn: Command, graph_file: 
     folder = Path("out/cross-gcn-2-layer/split-00")
     weights = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
-    (folder / ".run.json.0123abcd.part").touch()
     again = ("train", graph_file, *QUICK, "--out", "out", "--resume", "--json")
     with pytest.warns(Note, match=r"split-00/model\.safetensors: .*: the run is trained again"):
         second = json.loads(crossgcn(*again).stdout)
@@ -56,7 +55,7 @@ def test_a_damaged_finished_run_is_trained_again(crossgcn: Command, graph_file: 
     (folder / "config.json").unlink()
     with pytest.warns(Note, match=r"split-00/config\.json"):
         assert crossgcn(*again).returncode == 0
-    assert (folder / "config.json").exists() and not list(folder.glob(".*.part"))
+    assert (folder / "config.json").exists()
     result = Path("out/result.json")
     result.write_text(result.read_text().replace('"epochs": 2', '"epochs": 3'))
     done = crossgcn("report", "out")

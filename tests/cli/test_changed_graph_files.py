@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from crossgcn.data.stored.import_graph import store_graph
 
 Command = Callable[..., CompletedProcess[str]]
-BATCHES = ("--batch-size", 8, "--fanout", 4)
+BATCHES = ("--set", "batch_size=8", "--set", "fanout=4")
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_training_in_a_comparisons_folder_adds_the_weights(
         (("--num-layers", "0"), ("num_layers should be greater than or equal to 1", "got 0")),
         (("--order", "2,1", "--num-layers", "1,2"), ("names 2 layers, but num_layers is 1",)),
         (
-            ("--models", "gcn,mlp", "--order-weights", "mean"),
+            ("--models", "gcn,mlp", "--set", "order_weights=mean"),
             ("--order-weights has no effect: gcn and mlp do not have it", "(cross-gcn,"),
         ),
         (("--hops", "4"), ("--hops has no effect", "(cross-hops, mlp-hops")),
@@ -97,7 +97,16 @@ def test_bad_comparisons_are_exit_code_2(
 def test_details_of_a_model_reach_the_models_that_have_them(
     crossgcn: Command, graph_file: Path
 ) -> None:
-    details = ("--order", 3, "--order-weights", "mean", "--first-order", "release", "--bias")
+    details = (
+        "--order",
+        3,
+        "--set",
+        "order_weights=mean",
+        "--set",
+        "first_order=release",
+        "--set",
+        "bias=true",
+    )
     models = ("--models", "gcn,cross-gcn-paper")
     done = crossgcn("compare", graph_file, *TINY, *models, *details, "--json", "--out", "out")
     plain, cross = json.loads(done.stdout)["models"]

@@ -274,7 +274,7 @@ def test_naming_the_default_model_changes_nothing(shop: Path) -> None:
     [
         (("--metric", "rmse"), "metric 'rmse' does not fit a target of classes"),
         (("--hops", 12), "give --hops 10 or fewer"),
-        (("--label-features", "maybe"), "label_features should be"),
+        (("--set", "label_features=maybe"), "label_features should be"),
         (("--relation", "a:b"), "give a word for neighbours without a colon"),
         (("--split-column", "part"), "none of them for train; write train for some of them"),
     ],
@@ -309,5 +309,3 @@ def test_counties_are_called_by_their_names(crossgcn: Command, tmp_path: Path) -
     assert crossgcn("report", "run", "--nodes", 5).returncode == 0
     rows = page_data(Path("run/report.html"))["nodes"]["rows"]
     assert all(row["id"].endswith(")") and "(" in row["id"] for row in rows)
-    refused = crossgcn("hops", "nodes.csv", "edges.csv", "--name-column", "name", "--out", "g")
-    assert refused.returncode == 2 and "graph folders keep no names" in refused.stderr

@@ -11,7 +11,18 @@ import pytest
 Command = Callable[..., CompletedProcess[str]]
 SETTINGS = (
     *("--splits", "stratified", "--num-splits", 1, "--epochs", 3, "--order", "2,1"),
-    *("--model", "cross-gcn", "--dropout", 0.2, "--bias", "--workers", 1, "--device", "cpu"),
+    *(
+        "--model",
+        "cross-gcn",
+        "--dropout",
+        0.2,
+        "--set",
+        "bias=true",
+        "--workers",
+        1,
+        "--device",
+        "cpu",
+    ),
 )
 CLASSES = ["books", "garden", "sports", "toys"]
 SHOP = ("shop/nodes.csv", "shop/edges.csv", "--target", "buys")
@@ -28,7 +39,7 @@ def shop(crossgcn: Command) -> Command:
     return crossgcn
 
 
-@pytest.mark.parametrize("batches", [(), ("--batch-size", 32)], ids=["whole", "batches"])
+@pytest.mark.parametrize("batches", [(), ("--set", "batch_size=32")], ids=["whole", "batches"])
 def test_a_model_of_a_folder_knows_the_names_that_one_of_the_tables_knows(
     shop: Command, batches: tuple[object, ...]
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -10,34 +9,10 @@ from subprocess import CompletedProcess
 import pandas as pd
 import pytest
 
-from crossgcn import RunConfig
-
 Command = Callable[..., CompletedProcess[str]]
 
 NOT_OPTIONS = {"dataset", "test_curve"}
 """The dataset is an argument; the test curve is for the figures of the paper."""
-
-
-def help_of(crossgcn: Command, command: str) -> str:
-    return " ".join(crossgcn(command, "--help-all").stdout.replace("│", " ").split())
-
-
-def test_every_setting_is_an_option_of_train_with_its_help_and_default(crossgcn: Command) -> None:
-    text = help_of(crossgcn, "train")
-    for name, setting in RunConfig.model_fields.items():
-        option = f"--{name.replace('_', '-')}"
-        assert (f" {option} " in text) == (name not in NOT_OPTIONS), name
-        if name not in NOT_OPTIONS:
-            words, _, default = (setting.description or "").partition(" [default: ")
-            assert f"{words} " in text, name
-            default = default or str(setting.default)
-            assert setting.default is None or f"{words} [default: {default}" in text, name
-
-
-def test_compare_has_the_options_of_train(crossgcn: Command) -> None:
-    of_train = set(re.findall(r" (--[a-z-]+)", help_of(crossgcn, "train")))
-    ours = set(re.findall(r" (--[a-z-]+)", help_of(crossgcn, "compare")))
-    assert of_train - ours == {"--model", "--config"}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +22,16 @@ def test_compare_has_the_options_of_train(crossgcn: Command) -> None:
 def test_options_reach_the_run(
     crossgcn: Command, graph_file: Path, order: str, weights: str, read: tuple[object, ...]
 ) -> None:
-    options = ("--order", order, "--order-weights", weights, "--transform-first", "--train", 5)
+    options = (
+        "--order",
+        order,
+        "--order-weights",
+        weights,
+        "--set",
+        "aggregate_first=false",
+        "--train",
+        5,
+    )
     tiny = ("--epochs", 2, "--num-splits", 1, "--hidden-channels", 4, "--workers", 1)
     done = crossgcn("train", graph_file, *tiny, *options, "--out", "out")
     assert done.returncode == 0, done.stderr

@@ -60,7 +60,7 @@ def test_compare_takes_the_name_and_says_the_target(crossgcn: Command) -> None:
 
 def test_a_threshold_is_chosen_stored_and_used(crossgcn: Command) -> None:
     """Few counties are democratic: by the higher score nearly none is predicted to be."""
-    options = ("--bags", "1", "--threshold", "auto", "--out", "t")
+    options = ("--bags", "1", "--set", "threshold=auto", "--out", "t")
     answer = result_of(crossgcn("train", "us-county", *QUICK, *options))
     assert answer["positive_class"] == "democrat" and len(answer["threshold"]) == 2
     records = [json.loads(path.read_bytes()) for path in Path("t").rglob("run.json")]
@@ -78,14 +78,14 @@ def test_a_threshold_is_chosen_stored_and_used(crossgcn: Command) -> None:
 
 @pytest.mark.parametrize("command", ["train", "compare"])
 def test_a_threshold_of_a_number_is_refused(command: str, crossgcn: Command) -> None:
-    options = ("--target", "democratic_share", "--threshold", "auto")
+    options = ("--target", "democratic_share", "--set", "threshold=auto")
     done = crossgcn(command, "us-county", *options, *QUICK)
     assert done.returncode == 2 and "two classes, not of a number: leave it out" in done.stderr
 
 
 def test_compare_does_not_choose_label_features(crossgcn: Command) -> None:
-    done = crossgcn("compare", "us-county", "--label-features", "auto")
-    assert done.returncode == 2 and "--label-features true or false" in done.stderr
+    done = crossgcn("compare", "us-county", "--set", "label_features=auto")
+    assert done.returncode == 2 and "label_features=true or false" in done.stderr
 
 
 def test_check_shows_what_is_left_out_and_what_is_next(crossgcn: Command) -> None:

@@ -185,9 +185,15 @@ def test_options_win_over_the_file_the_file_over_the_preset_and_that_over_defaul
         (("--order", "3,1"), {"order": [3, 1]}),
         (("--order", "2", "--order-weights", "1,0.5"), {"order_weights": [1.0, 0.5]}),
         (("--order", "1", "--order-weights", "0.5"), {"order_weights": [0.5]}),
-        (("--order-weights", "lstm", "--bias"), {"order_weights": "lstm", "bias": True}),
-        (("--aggregate-first", "--train", "all"), {"aggregate_first": True, "train": "all"}),
-        (("--repeats", "2"), {"repeats": 2, "num_splits": 2}),
+        (
+            ("--order-weights", "lstm", "--set", "bias=true"),
+            {"order_weights": "lstm", "bias": True},
+        ),
+        (
+            ("--set", "aggregate_first=true", "--train", "all"),
+            {"aggregate_first": True, "train": "all"},
+        ),
+        (("--set", "repeats=2"), {"repeats": 2, "num_splits": 2}),
     ],
 )
 def test_each_option_reaches_the_run(
@@ -201,7 +207,7 @@ def test_each_option_reaches_the_run(
 def test_the_public_split_is_taken_as_it_is_and_seeds_are_its_spread(
     crossgcn: Command, graph_file: Path
 ) -> None:
-    options = ("--splits", "public", "--repeats", 3, "--epochs", 2, "--workers", 1)
+    options = ("--splits", "public", "--set", "repeats=3", "--epochs", 2, "--workers", 1)
     result = result_of(crossgcn("train", graph_file, *options, "--json", "--out", "out"))
     assert (result["splits"], result["num_splits"], result["train"]) == ("public", 1, None)
     assert len(result["test_accuracy"]) == 3
@@ -211,9 +217,11 @@ def test_the_public_split_is_taken_as_it_is_and_seeds_are_its_spread(
 def test_divergence_is_exit_code_1_with_advice_and_json(
     crossgcn: Command, graph_file: Path, tmp_path: Path
 ) -> None:
-    done = crossgcn("train", graph_file, *TINY, "--learning-rate", 1e30, "--json", "--out", "out")
+    done = crossgcn(
+        "train", graph_file, *TINY, "--set", "learning_rate=1e30", "--json", "--out", "out"
+    )
     assert done.returncode == 1
-    assert "training diverged" in done.stderr and "--learning-rate" in done.stderr
+    assert "training diverged" in done.stderr and "learning_rate" in done.stderr
     assert json.loads(done.stdout)["exit_code"] == 1
     (record,) = tmp_path.rglob("run.json")
     assert json.loads(record.read_bytes())["status"] == "diverged"

@@ -22,7 +22,7 @@ from crossgcn.training.config import RunConfig
 from crossgcn.training.trainer import Run, Trainer
 
 Command = Callable[..., CompletedProcess[str]]
-BATCHES = ("--splits", "public", "--batch-size", "8", "--epochs", "5", "--device", "cpu")
+BATCHES = ("--splits", "public", "--set", "batch_size=8", "--epochs", "5", "--device", "cpu")
 RUN = Path("cross-gcn-2-layer", "split-00")
 
 
@@ -122,14 +122,14 @@ def test_another_runs_resume_point_is_refused_and_left(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--fanout", "5"), "fanout is for training in batches: give batch_size too"),
-        (("--checkpoint-every", "5"), "checkpoint_every is for training in batches: give"),
-        (("--batch-size", "8", "--fanout", "0"), "fanout is 0"),
-        (("--batch-size", "8", "--fanout", "a"), "--fanout takes whole numbers"),
-        (("--batch-size", "8", "--fanout", "1,2,3"), "for 3 hops, but the model has 2"),
-        (("--batch-size", "0"), "batch_size should be greater than or equal to 1"),
-        (("--batch-size", "8", "--model", "grand"), "cannot be trained in batches"),
-        (("--batch-size", "8", "--model", "semi-emb"), "cannot be trained in batches"),
+        (("--set", "fanout=5"), "fanout is for training in batches: give batch_size too"),
+        (("--set", "checkpoint_every=5"), "checkpoint_every is for training in batches: give"),
+        (("--set", "batch_size=8", "--set", "fanout=0"), "fanout is 0"),
+        (("--set", "batch_size=8", "--set", "fanout=a"), "fanout cannot be 'a'"),
+        (("--set", "batch_size=8", "--set", "fanout=1,2,3"), "for 3 hops, but the model has 2"),
+        (("--set", "batch_size=0"), "batch_size should be greater than or equal to 1"),
+        (("--set", "batch_size=8", "--model", "grand"), "cannot be trained in batches"),
+        (("--set", "batch_size=8", "--model", "semi-emb"), "cannot be trained in batches"),
     ],
 )
 def test_what_cannot_be_trained_in_batches_is_refused(

@@ -359,13 +359,22 @@ def test_the_options_train_it_again(small_graph: Data) -> None:
     experiment = TableExperiment(small_graph, names, num_trials=1, settings=SETTINGS)
     options = {each.name: each.train_options for each in experiment.run().results}
     assert options["majority-or-mean"] is None and options["boosting"] is None
-    tuned = ("--dropout", "0", "--weight-decay", "0")
+    tuned = ("--dropout", "0", "--set", "weight_decay=0")
     assert options["linear"] == ("--model", "mlp", "--num-layers", "1", *tuned)
-    of_hops = ("--dropout", "0.1", "--weight-decay", "0.01")
+    of_hops = ("--dropout", "0.1", "--set", "weight_decay=0.01")
     hops = ("--model", "cross-hops", "--order", "3", "--bags", "2", *of_hops)
     assert options["cross-hops-3"] == hops
     assert options["cross-gcn-2"] == ("--model", "cross-gcn", "--order", "2,1", *tuned)
-    sage = ("--model", "cross-gcn", "--order", "1,1", "--aggr", "sage", "--hidden-channels", "64")
+    sage = (
+        "--model",
+        "cross-gcn",
+        "--order",
+        "1,1",
+        "--set",
+        "aggr=sage",
+        "--hidden-channels",
+        "64",
+    )
     assert options["sage"] == (*sage, *tuned)
 
 
@@ -482,4 +491,4 @@ def test_the_command_to_train_a_candidate_names_every_setting_that_differs() -> 
     without = module.train_options(usual.model_copy(update={"label_features": False}))
     assert without[without.index("--label-features") + 1] == "false"
     gcn = module.train_options(RunConfig.create(model="cross-gcn", order=(2, 1), aggr="mean"))
-    assert gcn[2:6] == ("--order", "2,1", "--aggr", "mean")
+    assert gcn[2:6] == ("--order", "2,1", "--set", "aggr=mean")

@@ -17,7 +17,7 @@ __all__ = ["RUN", "TRAIN", "start", "wait_until", "weights_of"]
 
 TRAIN = [
     *("--splits", "public", "--hidden-channels", "8", "--dropout", "0", "--device", "cpu"),
-    *("--batch-size", "7", "--fanout", "4,3", "--model", "cross-gcn"),
+    *("--set", "batch_size=7", "--set", "fanout=4,3", "--model", "cross-gcn"),
 ]
 RUN = Path("cross-gcn-2-layer", "split-00")
 

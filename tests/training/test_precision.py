@@ -44,7 +44,7 @@ def test_a_precision_of_gpus_is_refused_on_the_cpu_before_any_work(
     models = ("--models", "gcn,mlp") if command == "compare" else ()
     done = crossgcn(
         *(command, graph_file, *models, *TINY, "--out", out),
-        *("--precision", precision, "--device", "cpu"),
+        *("--set", f"precision={precision}", "--device", "cpu"),
     )
     assert done.returncode == 2
     assert f"precision '{precision}' needs a CUDA GPU" in done.stderr
@@ -68,7 +68,7 @@ def test_a_gpu_that_is_not_there_is_refused_before_any_work(
 @pytest.mark.parametrize(
     ("options", "fragments"),
     [
-        (("--precision", "fp16"), ("--precision", "'fp16'", "fp32", "tf32", "bf16")),
+        (("--set", "precision=fp16"), ("--set", "precision='fp16'", "fp32", "tf32", "bf16")),
         (("--device", "tpu"), ("device", "tpu", "'auto', 'cpu' or 'cuda'")),
         (("--device", "meta"), ("device", "meta", "'auto', 'cpu' or 'cuda'")),
     ],

@@ -62,7 +62,7 @@ def test_two_workers_give_the_columns_of_duckdb_and_of_memory(tmp_path: Path, cl
     columns = stored_columns(graph), stored_columns(of_duckdb)
     torch.testing.assert_close(*columns, rtol=1e-6, atol=1e-6)
     train = ["train", graph.folder, "--model", "cross-hops", "--splits", "stratified"]
-    train += ["--num-splits", "1", "--bags", "2", "--epochs", "2", "--batch-size", "4096"]
+    train += ["--num-splits", "1", "--bags", "2", "--epochs", "2", "--set", "batch_size=4096"]
     process = start([*train, "--device", "cpu", "--out", tmp_path / "run"], processes=2)
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said

@@ -117,7 +117,7 @@ def test_a_training_on_the_file_equals_that_on_the_folder(
 @pytest.mark.enable_socket
 def test_processes_that_share_a_training_make_one_folder(tables: pd.DataFrame) -> None:
     store()
-    train = ["train", FILE, *QUICK, "--batch-size", 100]
+    train = ["train", FILE, *QUICK, "--set", "batch_size=100"]
     process = start([*train, "--out", "shared"], processes=2)
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said

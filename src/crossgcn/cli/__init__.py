@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import signal
 import sys
 import threading
@@ -12,76 +11,79 @@ from contextlib import contextmanager, suppress
 
 import typer
 
-from crossgcn.errors import CrossGCNError, WorkFailed
+from crossgcn.errors import CrossGCNError
 
 __all__ = ["main"]
 
 
 def main() -> int:
     """Run ``crossgcn`` and return its exit code: 0 done, 1 failed, 2 bad input or usage."""
-    if threading.current_thread() is not threading.main_thread():
-        return _run()
-    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        code = _run()
-        _exit_if_distributed(code)
-        return code
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+    from crossgcn.cli.output import UntilClosed, show_notes
 
-
-def _exit_if_distributed(code: int) -> None:
-    """Exit at once after a failure in one of several processes.
-
-    A regular exit would wait for processes that no longer exist.
-    """
-    distributed = sys.modules.get("torch.distributed")
-    if code != 0 and distributed is not None and distributed.is_initialized():
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        os._exit(code)
-
-
-def _run() -> int:
-    for stream in (sys.stdout, sys.stderr):
+    show_notes()
+    before = sys.stdout, sys.stderr
+    for stream in before:
         # Do not lose a result to a terminal or pipe that cannot encode ± or α.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    sys.stdout, sys.stderr = UntilClosed(sys.stdout), UntilClosed(sys.stderr)
     try:
         with _stopped_by_signals() as stopped:
-            from crossgcn.cli.output import print_json, show_notes
-            from crossgcn.cli.torchrun import refuse_other_commands
+            return _run(stopped)
+    finally:
+        sys.stdout, sys.stderr = before
 
-            show_notes()
 
-            refuse_other_commands(sys.argv)
-            from crossgcn.cli.app import app, refuse_left
+def _run(stopped: list[int]) -> int:
+    from crossgcn.cli.output import print_json
 
-            refuse_left(sys.argv[1:])
-            app(prog_name="crossgcn")
+    try:
+        from crossgcn.cli.app import app, refuse_left
+
+        refuse_left(sys.argv[1:])
+        app(prog_name="crossgcn")
+        sys.stdout.flush()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
         # A command that raised typer.Exit has printed its answer already.
         answered = isinstance(end.__context__, typer.Exit)
         if code == 2 and "--json" in sys.argv and not answered:
             print_json({"error": "bad usage, described on stderr", "exit_code": code})
-        return code
+        return _flushed(code)
     except CrossGCNError as error:
-        return _fail(error, error.exit_code)
+        return _fail(str(error), error.exit_code)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _fail(WorkFailed(f"{where}{error.strerror or error}"), 1)
+        return _fail(_of_system(error), 1)
     except KeyboardInterrupt:
         return 130
     except Exception as error:
         if stopped:
             return 130  # an interrupted import raises any error
-        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-            remedy = "give fewer --workers or a smaller --batch-size; finished runs are kept"
-            return _fail(WorkFailed(f"there is not enough memory; {remedy}"), 1)
+        if _is_memory(error):
+            return _fail("there is not enough memory; give fewer --workers, or free some", 1)
         raise
     return 0
+
+
+def _flushed(code: int) -> int:
+    """Return the exit code of a command once its answer is written."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return _fail(_of_system(error), 1)
+    return code
+
+
+def _of_system(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
+
+
+def _is_memory(error: BaseException) -> bool:
+    words = str(error).lower()
+    return isinstance(error, MemoryError) or any(
+        each in words for each in ("allocate memory", "failed to map segment", "out of memory")
+    )
 
 
 @contextmanager
@@ -100,31 +102,24 @@ def _stopped_by_signals() -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield came
         return
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
     signal.signal(signal.SIGTERM, stop)
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    if before[signal.SIGINT] is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, stop)
     try:
         yield came
     finally:
-        # Print the reason even if torchrun sends SIGTERM again.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
-def _fail(error: CrossGCNError, exit_code: int) -> int:
+def _fail(message: str, exit_code: int) -> int:
     from crossgcn.cli.output import print_json, print_line
-    from crossgcn.cli.torchrun import message_of
-    from crossgcn.training.launch import find_launch
 
-    try:
-        launch = find_launch()
-    except CrossGCNError:  # the error that is being reported
-        launch = None
-    message = message_of(error, launch)
-    if message is None:
-        return exit_code
-    with suppress(OSError):  # nobody reads it
-        # Print one JSON object: from the first process only, and not if it will be restarted.
-        if "--json" in sys.argv and (launch is None or launch.rank == launch.restarts_left == 0):
-            print_json({"error": message, "exit_code": exit_code})
+    with suppress(OSError):
         print_line(f"crossgcn: {message}", error=True)
+    with suppress(OSError):  # stdout may be what is full
+        if "--json" in sys.argv:
+            print_json({"error": message, "exit_code": exit_code})
+            sys.stdout.flush()
     return exit_code

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -12,27 +11,20 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from crossgcn import __version__
-from crossgcn.cli.command import ALL_OPTIONS
 from crossgcn.errors import BadInput
 
 COMMANDS = {
-    "crossgcn.cli.train": "Train one model on many splits and report its scores on test nodes.",
-    "crossgcn.cli.compare": "Train several models on the same splits and pair their results split "
-    "by split.",
-    "crossgcn.cli.check": "Show how your tables are read, and what in them would prevent or harm "
-    "training.",
-    "crossgcn.cli.explain": "List the terms that drive each class, by column, or the terms of one "
-    "node's score, exactly.",
-    "crossgcn.cli.predict": "Write what is predicted for nodes: classes with probabilities, or "
-    "numbers.",
-    "crossgcn.cli.report": "Write one HTML file about a run: scores, mistakes, terms, nodes.",
-    "crossgcn.cli.example": "Write example tables of a shop (the default), or a large graph.",
-    "crossgcn.cli.hops": "Compute the columns of nodes and their neighbours in DuckDB or Spark, "
-    "for crossgcn train.",
-    "crossgcn.cli.data": "List the datasets, fetch one, or import large graphs of your own.",
+    "train": "Train one model on many splits and report its test scores.",
+    "compare": "Train several models and pair their results split by split.",
+    "check": "Show how tables are read, and what would harm training.",
+    "explain": "List the terms that drive each class or one node's score.",
+    "predict": "Write what is predicted for nodes, with probabilities.",
+    "report": "Write one HTML file about a run.",
+    "example": "Write example tables of a shop.",
+    "hops": "Compute columns of neighbours in DuckDB or Spark.",
+    "data": "List the datasets, or fetch one.",
 }
-"""The first line of each command's help. The module ``crossgcn.cli.train`` holds ``train``."""
-
+"""The commands and a line about each; the module ``crossgcn.cli.train`` holds ``train``."""
 
 _IN_EXAMPLES = "examples/{} of the checkout shows it"
 _HASHES = "run.json holds the SHA-256 of every file, which explain, predict and report check"
@@ -59,6 +51,18 @@ LEFT = {
     **dict.fromkeys(_OF_GRAND, "the recipe cross-grand left; use --model cross-gcn"),
     "--sign": _HASHES,
     "--trust": _HASHES,
+    "--help-all": "--help shows the options, crossgcn train --settings the rarer settings",
+    **{
+        f"--{name.replace('_', '-')}": f"give --set {name}=VALUE"
+        for name in (
+            *("first_order", "aggregate_first", "bias", "label_features", "smoothing"),
+            *("threshold", "learning_rate", "weight_decay", "repeats", "precision"),
+            *("batch_size", "evaluate_every"),
+        )
+    },
+    "compare --order-weights": "give --set order_weights=NAME",
+    "--transform-first": "give --set aggregate_first=false",
+    "--no-bias": "give --set bias=false",
 }
 """Commands, options (``--log``) and options of one command (``data import``) that left in this
 release, and what replaces them."""
@@ -79,69 +83,32 @@ class _Commands(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        for module, words in COMMANDS.items():
-            self.add_command(TyperCommand(module.rpartition(".")[2], help=words))
+        for name, words in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=words))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)
         return name, load_command(str(name)), rest
 
 
-class _ShortHelp(TyperCommand):
-    """A command whose ``--help`` shows the options that most people use.
-
-    ``--help-all`` shows the others too, and lists the names that the command takes.
-    """
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        parameters: list[Any] = list(self.params)
-        before = [(each, each.hidden, each.rich_help_panel) for each in parameters]
-        short = ALL_OPTIONS not in ctx.meta and any(each.name == "help_all" for each in parameters)
-        self.epilog = "" if short else _epilog(str(self.name))
-        for each in parameters if short else ():
-            each.hidden, each.rich_help_panel = each.name not in USUAL, None
-        super().format_help(ctx, formatter)
-        for each, hidden, panel in before:
-            each.hidden, each.rich_help_panel = hidden, panel
-
-
-@cache
 def load_command(name: str) -> TyperCommand | TyperGroup:
     """Import a command: a function whose docstring is the help, or a group of commands."""
     command = getattr(import_module(f"crossgcn.cli.{name}"), name)
     if not isinstance(command, typer.Typer):
-        function, command = command, typer.Typer(add_completion=False, rich_markup_mode="rich")
-        paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
-        words = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-        command.command(name, cls=_ShortHelp, help=words)(function)
-    return typer.main.get_command(command)  # type: ignore[return-value]
+        function, command = command, typer.Typer(add_completion=False, rich_markup_mode=None)
+        command.command(name, help=inspect.cleandoc(function.__doc__ or ""))(function)
+    made: Any = typer.main.get_command(command)
+    for parameter in made.params if name in ("train", "compare") else ():
+        parameter.hidden = getattr(parameter, "hidden", False) or parameter.name in IN_CHECK
+    return made  # type: ignore[no-any-return]
 
 
-def _epilog(name: str) -> str:
-    """Return the names that a command takes, for the end of its help."""
-    parts = []
-    if name in ("train", "compare"):
-        from crossgcn.models.catalogue import PRESETS
-
-        parts.append(_listed("models", {key: each.description for key, each in PRESETS.items()}))
-    if name == "compare":
-        from crossgcn.experiments.candidates import CANDIDATES
-
-        descriptions = {key: each.description for key, each in CANDIDATES.items()}
-        parts.append(_listed("models for tables", descriptions))
-    return "\n\n".join(parts)
-
-
-def _listed(what: str, descriptions: Mapping[str, str]) -> str:
-    lines = [f"[bold]{name}[/bold]: {words}" for name, words in descriptions.items()]
-    return "\n\n".join([f"The {what}:", *(lines or ["in a checkout only"])])
-
-
-USUAL = (
-    *("dataset", "edges", "target", "model", "models", "trials", "order", "metric", "epochs"),
-    *("num_splits", "seed", "config", "out", "as_json", "help_all"),
+IN_CHECK = (
+    *("task", "rare_classes", "name_column", "source_column", "destination_column"),
+    *("weight_column", "categorical", "numeric", "lists", "missing"),
 )
-"""Arguments and options that the short help shows."""
+"""Options about tables that ``train`` and ``compare`` take and only the help of ``check`` lists."""
+
 
 START = f"""\
 crossgcn {__version__}: predict a column of a table of nodes from its other columns and from the
@@ -163,10 +130,12 @@ All commands: crossgcn --help. Options of one: crossgcn train --help."""
 app = typer.Typer(
     cls=_Commands,
     name="crossgcn",
+    add_completion=False,
     help="Graph convolutions with explicit cross features, and when they help.",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 

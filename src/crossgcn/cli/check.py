@@ -6,9 +6,12 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from crossgcn.cli.command import RUN, Answer, command, option
-from crossgcn.cli.running import make_folder, status
-from crossgcn.cli.tables import EdgesArgument, NodesArgument, TableOptions, refuse_edges_of
+import typer
+
+from crossgcn.cli import options as o
+from crossgcn.cli import tables as t
+from crossgcn.cli.output import print_answer
+from crossgcn.cli.running import make_folder, set_verbosity, status
 from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.errors import BadInput
 
@@ -16,21 +19,53 @@ if TYPE_CHECKING:
     from crossgcn.data.tables.table import Table
 
 
-@command
 def check(
-    nodes: NodesArgument,
-    edges: EdgesArgument = None,
-    *,
-    tables: TableOptions,
+    nodes: t.NodesArgument,
+    edges: t.EdgesArgument = None,
+    target: t.TargetOption = None,
+    task: t.TaskOption = None,
+    rare_classes: t.RareClassesOption = None,
+    id_column: t.IdOption = None,
+    name_column: t.NameOption = None,
+    source_column: t.SourceOption = None,
+    destination_column: t.DestinationOption = None,
+    weight_column: t.WeightOption = None,
+    split_column: t.SplitColumnOption = None,
+    categorical: t.CategoricalOption = None,
+    numeric: t.NumericOption = None,
+    lists: t.ListsOption = None,
+    ignore: t.IgnoreOption = None,
+    missing: t.MissingOption = None,
+    relation: t.RelationOption = None,
     out: Annotated[
-        Path | None, option("Also write the result to this folder, as check.json.", panel=RUN)
+        Path | None, o.option("Also write the result here, as check.json.", metavar="DIR")
     ] = None,
-) -> Answer:
+    as_json: o.JsonOption = False,
+    quiet: o.QuietOption = False,
+) -> None:
     """Show how your tables are read, and what in them would prevent or harm training.
 
     Errors prevent it (exit code 2), warnings do not. Each names file, row, value and remedy.
     Without --target, columns are listed and everything but the target is checked.
     """
+    set_verbosity(quiet)
+    tables = t.TableOptions(
+        target=target,
+        task=task,
+        rare_classes=rare_classes,
+        id_column=id_column,
+        name_column=name_column,
+        source_column=source_column,
+        destination_column=destination_column,
+        weight_column=weight_column,
+        split_column=split_column,
+        categorical=categorical,
+        numeric=numeric,
+        lists=lists,
+        ignore=ignore,
+        missing=missing,
+        relation=relation,
+    )
     from crossgcn.data.stored.format import is_graph_folder
 
     for folder in filter(is_graph_folder, filter(None, (nodes, edges))):
@@ -48,7 +83,7 @@ def check(
         if nodes.as_posix() in TABLES:
             from crossgcn.data.datasets.real import name_defaults, prepare_real
 
-            refuse_edges_of(nodes.as_posix(), edges)
+            t.refuse_edges_of(nodes.as_posix(), edges)
             node_table, edge_table, all_choices, _ = prepare_real(nodes.as_posix(), choices)
         else:
             node_table = read_table(nodes, "nodes")
@@ -65,4 +100,6 @@ def check(
     summary = summarise_check(node_table, edge_table, plan, problems, then)
     if out is not None:
         write_json(make_folder(out) / "check.json", summary)
-    return Answer(summary, [check_page(summary)], exit_code=2 if summary["errors"] else 0)
+    print_answer(summary, [check_page(summary)], as_json)
+    if summary["errors"]:
+        raise typer.Exit(2)

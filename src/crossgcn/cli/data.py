@@ -11,10 +11,10 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from crossgcn.cli.command import Answer, argument, command, option
-from crossgcn.cli.output import print_line
+from crossgcn.cli import tables as t
+from crossgcn.cli.options import JsonOption, argument, option
+from crossgcn.cli.output import print_answer, print_line
 from crossgcn.cli.running import make_folder, progress_bar, status
-from crossgcn.cli.tables import TableOptions
 from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
 from crossgcn.errors import BadInput, unknown_name
 
@@ -28,13 +28,13 @@ MemoryOption = Annotated[
 
 data = typer.Typer(
     add_completion=False,
+    rich_markup_mode=None,
     help="List the datasets, fetch one, or import large graphs of your own.",
     no_args_is_help=True,
 )
 
 
 @data.command("import")
-@command
 def import_graph(
     edges: Annotated[
         list[Path],
@@ -48,8 +48,17 @@ def import_graph(
         Path | None,
         option("Table of nodes. [default: nodes are numbered from 0]", metavar="NODES"),
     ] = None,
-    *,
-    tables: TableOptions,
+    target: t.TargetOption = None,
+    id_column: t.IdOption = None,
+    source_column: t.SourceOption = None,
+    destination_column: t.DestinationOption = None,
+    weight_column: t.WeightOption = None,
+    split_column: t.SplitColumnOption = None,
+    categorical: t.CategoricalOption = None,
+    numeric: t.NumericOption = None,
+    lists: t.ListsOption = None,
+    ignore: t.IgnoreOption = None,
+    missing: t.MissingOption = None,
     num_nodes: Annotated[
         int | None, option("Number of nodes, without a table. [default: from the edges]", min=1)
     ] = None,
@@ -57,8 +66,22 @@ def import_graph(
         bool, option("Messages go from the first end to the second only.", "--directed")
     ] = False,
     memory: MemoryOption = 256,
-) -> Answer:
+    as_json: JsonOption = False,
+) -> None:
     """Convert files of edges, larger than memory, to a graph folder."""
+    tables = t.TableOptions(
+        target=target,
+        id_column=id_column,
+        source_column=source_column,
+        destination_column=destination_column,
+        weight_column=weight_column,
+        split_column=split_column,
+        categorical=categorical,
+        numeric=numeric,
+        lists=lists,
+        ignore=ignore,
+        missing=missing,
+    )
     if nodes is None and tables.target is not None:
         raise BadInput("--target names a column of the table of nodes: give it as --nodes FILE")
     warnings: list[str] = []
@@ -84,24 +107,24 @@ def import_graph(
     if graph.preprocess is not None and graph.preprocess.encoding is not None:
         print_line("\n".join(graph.preprocess.encoding["plan"]["reasons"]), error=True)
     if not (graph.num_features and graph.num_classes):
-        return folder_answer(graph, warnings=warnings)
+        print_folder(graph, as_json, warnings=warnings)
+        return
     splits = "stratified" if graph.roles is None else "public"
     model = [] if nodes is None else ["--model", "cross-hops"]
     then = shlex.join(["crossgcn", "train", str(out), *model, "--splits", splits])
-    return folder_answer(graph, warnings=warnings, next=then)
+    print_folder(graph, as_json, warnings=warnings, next=then)
 
 
-def folder_answer(graph: StoredGraph, **more: Any) -> Answer:
+def print_folder(graph: StoredGraph, as_json: bool, **more: Any) -> None:
     """Describe a graph folder; ``more`` is added to the summary."""
     from crossgcn.reports.terminal.tables import folder_lines, summarise_folder
 
     summary = summarise_folder(graph) | more
-    return Answer(summary, folder_lines(summary))
+    print_answer(summary, folder_lines(summary), as_json)
 
 
 @data.command("list")
-@command
-def list_datasets() -> Answer:
+def list_datasets(as_json: JsonOption = False) -> None:
     """List the known datasets, their terms of use, and where each is read from."""
     from crossgcn.data.datasets.registry import available
     from crossgcn.reports.terminal.tables import datasets_table, real_datasets_table
@@ -119,11 +142,10 @@ def list_datasets() -> Answer:
     if sources:
         shown.append("Not here; crossgcn data get NAME says which files go where:")
     shown += [Text(f"{', '.join(names)}: {source}") for source, names in sources.items()]
-    return Answer({"datasets": graphs + tables}, shown)
+    print_answer({"datasets": graphs + tables}, shown, as_json)
 
 
 @data.command("get")
-@command
 def get_dataset(
     name: Annotated[str, argument(", ".join(DATASET_NAMES) + ".")],
     out: Annotated[
@@ -131,7 +153,8 @@ def get_dataset(
         option("Also write it to this folder: NAME.npz, or nodes.csv and edges.csv for tables."),
     ] = None,
     seed: Annotated[int, option("Seed, for a generated dataset.", min=0, max=2**32 - 1)] = 0,
-) -> Answer:
+    as_json: JsonOption = False,
+) -> None:
     """Find a dataset, download it if necessary, and check its hashes."""
     if name not in DATASET_NAMES:
         raise unknown_name("dataset", name, DATASET_NAMES)
@@ -159,24 +182,25 @@ def get_dataset(
         save_graph(Path(path), load_dataset(name, seed=seed))
     where = available(name)
     words = f"{name} is here ({where})" + (f", written to {path}" if path else "")
-    return Answer({"dataset": name, "where": where, "file": path}, [words])
+    print_answer({"dataset": name, "where": where, "file": path}, [words], as_json)
 
 
 @data.command("show")
-@command
 def show_folder(
     folder: Annotated[Path, argument("Graph folder made by crossgcn data import.")],
     verify: Annotated[bool, option("Read all files and check their hashes.", "--verify")] = False,
-) -> Answer:
+    as_json: JsonOption = False,
+) -> None:
     """Show what a graph folder contains."""
     from crossgcn.data.stored.open import open_graph
 
     graph = open_graph(folder)
     if not verify:
-        return folder_answer(graph)
+        print_folder(graph, as_json)
+        return
     from crossgcn.graph.kept_columns import verify_columns_beside
 
     with status("reading every file"):
         graph.verify()
         verify_columns_beside(graph)
-    return folder_answer(graph, verified=True)
+    print_folder(graph, as_json, verified=True)

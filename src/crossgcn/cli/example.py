@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from crossgcn.cli.command import Answer, SeedOption, argument, command, option
-from crossgcn.cli.data import FolderOption, MemoryOption, folder_answer
+from crossgcn.cli.data import FolderOption, MemoryOption, print_folder
+from crossgcn.cli.options import JsonOption, argument, option
+from crossgcn.cli.output import print_answer
 from crossgcn.cli.running import progress_bar
 from crossgcn.errors import BadInput
 
@@ -28,12 +29,12 @@ class _ShopIfNotNamed(TyperGroup):
 example = typer.Typer(
     cls=_ShopIfNotNamed,
     add_completion=False,
+    rich_markup_mode=None,
     help="Write example tables of a shop (the default), or a large graph.",
 )
 
 
 @example.command("graph")
-@command
 def example_graph(
     out: FolderOption,
     num_nodes: Annotated[int, option("Number of nodes.")] = 100_000,
@@ -43,8 +44,9 @@ def example_graph(
     num_features: Annotated[int, option("Number of dense features.")] = 100,
     num_classes: Annotated[int, option("Number of classes, of unequal size.")] = 47,
     memory: MemoryOption = 256,
-    seed: SeedOption = 0,
-) -> Answer:
+    seed: Annotated[int, option("Random seed.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
     """Generate a graph of any size with heavy-tailed degrees and learnable labels."""
     with progress_bar("drawing") as show:
         from crossgcn.data.datasets.generated import large_graph
@@ -60,11 +62,10 @@ def example_graph(
             progress=lambda stage, done, total: show(done, total, stage),
         )
     then = shlex.join(["crossgcn", "train", str(out), "--splits", "public"])
-    return folder_answer(graph, seed=seed, next=then)
+    print_folder(graph, as_json, seed=seed, next=then)
 
 
 @example.command("shop")
-@command
 def example_shop(
     folder: Annotated[
         Path | None, argument("Folder to write, new or empty. [default: shop]")
@@ -84,8 +85,9 @@ def example_shop(
     file_format: Annotated[
         Literal["csv", "parquet"], option("Format of the tables.", "--format")
     ] = "csv",
-    seed: SeedOption = 0,
-) -> Answer:
+    seed: Annotated[int, option("Random seed.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
     """Write tables of a shop's customers and their friends, with planted crosses."""
     if folder is not None and out is not None and folder != out:
         raise BadInput(f"two folders to write to, {folder} and --out {out}: give one of them")
@@ -118,4 +120,4 @@ def example_shop(
         *(planted or ["  no crosses planted: single columns determine what customers buy"]),
         f"Next: {then}",
     ]
-    return Answer(summary, lines)
+    print_answer(summary, lines, as_json)

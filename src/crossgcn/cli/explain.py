@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from crossgcn.cli.command import Answer, RunArgument, command, option
-from crossgcn.cli.running import make_folder, progress_bar, status
+from crossgcn.cli.options import JsonOption, QuietOption, RunArgument, option
+from crossgcn.cli.output import print_answer
+from crossgcn.cli.running import make_folder, progress_bar, set_verbosity, status
 from crossgcn.errors import BadInput, unknown_name
 
 if TYPE_CHECKING:
     from crossgcn.experiments.run_folder import RunFolder
 
 
-@command
 def explain(
     run: RunArgument,
     node: Annotated[
@@ -57,12 +57,15 @@ def explain(
     out: Annotated[
         Path | None, option("Also write the listed terms here, as terms.csv.", metavar="DIR")
     ] = None,
-) -> Answer:
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
     """List the terms that drive each class, by column, or the terms of one node's score, exactly.
 
     A score is a sum of terms: of single columns and of crosses, of the node itself and of its
     neighbourhood. A cross is what its columns do together, without what each does alone.
     """
+    set_verbosity(quiet)
     if sum(each is not None for each in (node, term or None, order)) > 1:
         raise BadInput("give one of --node, --term and --order")
     with status("reading the run"):
@@ -108,7 +111,7 @@ def explain(
     for path, frame in zip((csv, listed), frames, strict=True):
         if path is not None:
             write_table(path, frame().drop(columns=["features", "columns"], errors="ignore"))
-    return Answer(summary, parts)
+    print_answer(summary, parts, as_json)
 
 
 def _contrast(classes: Any, class_name: str | None, against: str | None) -> tuple[str, str] | None:

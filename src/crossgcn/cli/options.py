@@ -1,210 +1,184 @@
-"""Options that several commands share.
+"""Options that several commands share, and settings read from text.
 
-The options of a training run are made from the fields of :class:`~crossgcn.RunConfig`: name,
-type, help and default. Nothing here imports torch, so that ``--help`` answers at once.
+Nothing here imports torch, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-from crossgcn.cli.command import RUN, argument, option, option_name
-from crossgcn.data.datasets.catalogue import DATASET_NAMES
-from crossgcn.errors import BadInput
-from crossgcn.models.catalogue import MODEL_OPTIONS, PRESETS
-from crossgcn.training.config import RunConfig
-from crossgcn.workflows.table_settings import TABLE_DEFAULTS
+import typer
 
-MODEL, DETAILS, TRAINING = "Model", "Model, in detail", "Training"
-BATCHES = "Training in batches"
+from crossgcn.errors import BadInput
 
 Settings = dict[str, Any]
 """Fields of :class:`~crossgcn.RunConfig` as given on the command line; ``None``: not given."""
 
 
+def option(words: str, *names: str, **more: Any) -> Any:
+    """Return an option for Typer; its help names the default in words."""
+    return typer.Option(*names, help=words, show_default=False, **more)
+
+
+def argument(words: str, metavar: str | None = None) -> Any:
+    """Return an argument for Typer."""
+    return typer.Argument(help=words, metavar=metavar, show_default=False)
+
+
+def option_name(name: str) -> str:
+    """Return ``--hidden-channels`` for ``hidden_channels``."""
+    return f"--{name.replace('_', '-')}"
+
+
 DatasetArgument = Annotated[
     str | None,
-    argument(
-        f"{', '.join(DATASET_NAMES)}; a graph file FILE.npz; GraphSAGE's NAME-G.json with its "
-        "other files in the same folder; a graph FOLDER made by crossgcn data import; or a table "
-        "of nodes, NODES.csv (or TSV, Parquet). [default: citeseer]",
-        "DATASET|NODES",
-    ),
+    argument("Name (crossgcn data list), graph file .npz, or table of nodes.", "DATASET|NODES"),
+]
+RunArgument = Annotated[Path, argument("Folder written by crossgcn train.", "RUN")]
+
+OrderOption = Annotated[
+    str | None, option("Highest order of crosses, or one per layer (default 2).", metavar="N,...")
+]
+OrderWeightsOption = Annotated[
+    str | None, option("fixed, learned, gated, ..., or a number per order.", metavar="NAME|N,...")
+]
+HiddenOption = Annotated[
+    int | None, option("Width of the hidden layers (default 32; cross-hops 8).", metavar="N")
+]
+HopsOption = Annotated[
+    int | None, option("Reach of cross-hops' neighbourhoods (default 2).", metavar="N")
+]
+BagsOption = Annotated[
+    int | None, option("Models that cross-hops averages (default 8).", metavar="N")
+]
+DropoutOption = Annotated[
+    float | None, option("Dropout probability (default 0.5; tables 0.2).", metavar="P")
+]
+EpochsOption = Annotated[int | None, option("Epochs (default 500; cross-hops 200).", metavar="N")]
+PatienceOption = Annotated[
+    int | None,
+    option("Stop after N epochs without gain (tables: 50).", metavar="N"),
+]
+MetricOption = Annotated[
+    str | None, option("Selects epochs (default accuracy; tables roc_auc, r2).", metavar="NAME")
+]
+ClassWeightOption = Annotated[
+    str | None, option("Weights of classes in the loss.", metavar="balanced|N,...")
+]
+SplitsOption = Annotated[
+    str | None,
+    option("random, authors, public or stratified (tables).", metavar="KIND"),
+]
+TrainOption = Annotated[
+    str | None, option("Training nodes per class (default 20; stratified all).", metavar="N|all")
+]
+NumSplitsOption = Annotated[
+    int | None, option("Number of splits (default 20; tables 10).", metavar="N")
+]
+SeedOption = Annotated[int | None, option("Seed of splits and runs (default 0).", metavar="N")]
+SetOption = Annotated[
+    list[str] | None,
+    option("A rarer setting, as --settings lists; may be repeated.", "--set", metavar="NAME=VALUE"),
 ]
 ConfigOption = Annotated[
-    Path | None,
+    Path | None, option("TOML file with settings, or config.json of a run.", metavar="FILE")
+]
+OutOption = Annotated[
+    Path | None, option("Folder for the results (default a new one in runs/).", metavar="DIR")
+]
+ResumeOption = Annotated[bool, option("Continue in --out; finished runs are kept.", "--resume")]
+WorkersOption = Annotated[
+    int | None, option("Maximum worker processes on a CPU (default one per core).", metavar="N")
+]
+ThreadsOption = Annotated[int, option("Threads of each run (default 1).", metavar="N")]
+DeviceOption = Annotated[str, option("auto, cpu, cuda or cuda:N (default auto).", metavar="NAME")]
+JsonOption = Annotated[bool, option("Print one JSON object on stdout.", "--json")]
+QuietOption = Annotated[bool, option("No progress, no notes.", "--quiet", "-q")]
+VerboseOption = Annotated[bool, option("A line for every finished run.", "--verbose")]
+
+
+def _list_settings(wanted: bool) -> None:
+    if not wanted:
+        return
+    from crossgcn.models.catalogue import PRESETS
+    from crossgcn.training.config import RunConfig
+
+    for name, preset in PRESETS.items():
+        typer.echo(f"--model {name}: {preset.description}")
+    for name, setting in RunConfig.model_fields.items():
+        words = setting.description or ""
+        if "[default" not in words and setting.default is not None:
+            words += f" [default: {setting.default}]"
+        if name not in ("dataset", "model"):
+            typer.echo(f"--set {name}=VALUE: {words}")
+    raise typer.Exit
+
+
+SettingsOption = Annotated[
+    bool,
     option(
-        "TOML file with settings, or the config.json of an earlier run; options on the command "
-        "line take precedence.",
-        panel=RUN,
+        "List models and settings, and exit.", "--settings", is_eager=True, callback=_list_settings
     ),
 ]
 
 
-@dataclass(frozen=True)
-class WorkOptions:
-    """Where the work is done."""
-
-    resume: Annotated[
-        bool, option("Continue in --out; keep finished runs.", "--resume", panel=RUN)
-    ] = False
-    workers: Annotated[
-        int | None,
-        option(
-            "Most processes that share the runs on a CPU; little work stays in one. [default: one "
-            "per core]",
-            panel=RUN,
-        ),
-    ] = None
-    threads: Annotated[int, option("Threads of each run.", panel=RUN)] = 1
-    device: Annotated[
-        str,
-        option(
-            "auto (a GPU if there is one), cpu, cuda or cuda:N. A GPU trains all runs of a model "
-            "at once.",
-            panel=RUN,
-        ),
-    ] = "auto"
+def read_settings(assignments: Iterable[str] | None, **options: Any) -> Settings:
+    """Return the settings given as options and by ``--set name=value``; text is parsed."""
+    settings = dict(options)
+    for text in assignments or ():
+        name, equals, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise BadInput(f"--set takes name=value, such as learning_rate=0.01; got {text!r}")
+        if settings.get(name) is not None:
+            raise BadInput(f"{name} is given twice: leave one out")
+        settings[name] = value.strip()
+    return {
+        name: _parse(name, value) if isinstance(value, str) else value
+        for name, value in settings.items()
+    }
 
 
-@dataclass(frozen=True)
-class RunOptions(WorkOptions):
-    """Where the work is done and where its results go."""
-
-    out: Annotated[
-        Path | None, option("Folder for the results. [default: a new one in runs/]", panel=RUN)
-    ] = None
+def _parse(name: str, text: str) -> Any:
+    """Read ``gated``, ``0.5``, ``false`` or ``2,1``; the setting checks the type."""
+    parts = [_parse_one(part.strip()) for part in text.split(",")]
+    is_list = len(parts) > 1 or (name in _LISTS and not isinstance(parts[0], str))
+    return parts if is_list else parts[0]
 
 
-_PANELS = {
-    "order": MODEL,
-    "dropout": MODEL,
-    "model": MODEL,
-    "num_layers": MODEL,
-    "hidden_channels": MODEL,
-    "seed": RUN,
-    **dict.fromkeys(("batch_size", "fanout", "evaluate_every", "checkpoint_every"), BATCHES),
-}
-_FLAGS = {"aggregate_first": "--aggregate-first/--transform-first", "bias": "--bias/--no-bias"}
-
-SETTINGS = tuple(name for name in RunConfig.model_fields if name not in ("dataset", "test_curve"))
-"""Settings that are options: ``dataset`` is an argument, ``test_curve`` serves our figures."""
+def _parse_one(text: str) -> Any:
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return {"true": True, "false": False}.get(text, text)
 
 
-@dataclass(frozen=True, eq=False)
-class SettingOptions:
-    """The options of a command that are settings of a run.
-
-    Attributes:
-        names: Fields of :class:`~crossgcn.RunConfig`.
-        defaults: Defaults that this command has instead; no other default is shown with these.
-    """
-
-    names: Sequence[str] = SETTINGS
-    defaults: Mapping[str, Any] | None = None
-
-    def annotations(self) -> dict[str, Any]:
-        """Return the type and help of each option."""
-        return {name: self._annotation(name) for name in self.names}
-
-    def _annotation(self, name: str) -> Any:
-        setting = RunConfig.model_fields[name]
-        words = setting.description or ""
-        if self.defaults is not None and name in self.defaults:
-            words = words.partition(" [default:")[0] + f" [default: {self.defaults[name]}]"
-        elif "[default:" not in words and setting.default is not None:
-            words += f" [default: {self._default(name)}]"
-        kind: Any = str if name in _METAVARS else setting.annotation
-        panel = _PANELS.get(name, DETAILS if name in MODEL_OPTIONS else TRAINING)
-        names = _FLAGS.get(name, option_name(name))
-        metavar = _METAVARS.get(name)
-        return Annotated[kind | None, option(words, names, panel=panel, metavar=metavar)]
-
-    def _default(self, name: str) -> str:
-        """Name the default: everybody's, that of tables, and those of single models."""
-        usual = RunConfig.model_fields[name].default
-        words = [str(usual)]
-        if self.defaults is not None:
-            return words[0]
-        if name == "splits":
-            words.append("stratified for tables")
-        elif name in TABLE_DEFAULTS:
-            words.append(f"{TABLE_DEFAULTS[name]} for tables")
-        of_models: dict[Any, list[str]] = {}
-        for model, preset in PRESETS.items():
-            if name in preset.training:
-                of_models.setdefault(preset.training[name], []).append(model)
-        words += [f"{value} in {' and '.join(models)}" for value, models in of_models.items()]
-        return "; ".join(words)
-
-    def read(self, **values: Any) -> Settings:
-        """Parse the settings that are given as text."""
-        return {
-            name: _parse(name, value) if isinstance(value, str) else value
-            for name, value in values.items()
-        }
+_LISTS = ("order_weights", "class_weight")
+"""Settings of which one number is a list, too."""
 
 
-def available_cores() -> int:
-    """Return the number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def parse_names(text: str, option: str) -> list[str]:
+def parse_names(text: str, name: str) -> list[str]:
     """Read ``gcn,cross-gcn``; a name given twice counts once."""
-    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not names:
-        raise BadInput(
-            f"{option} takes names separated by commas, such as gcn,cross-gcn; got {text!r}"
-        )
+        raise BadInput(f"{name} takes names separated by commas; got {text!r}")
     return names
 
 
-def parse_numbers(text: str, option: str) -> list[int]:
+def parse_numbers(text: str, name: str) -> list[int]:
     """Read ``2`` or ``2,1``."""
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise BadInput(
-            f"{option} takes whole numbers separated by commas, such as 2 or 2,1; got {text!r}"
+            f"{name} takes whole numbers separated by commas, such as 2 or 2,1; got {text!r}"
         ) from None
 
 
-def _parse(name: str, text: str) -> Any:
-    """Read ``3``, ``2,1``, ``mean`` or ``1,0.5``, as the setting takes it."""
-    parts = [part.strip() for part in text.split(",")]
-    if name in ("order", "fanout"):
-        numbers = parse_numbers(text, option_name(name))
-        return numbers[0] if len(numbers) == 1 else tuple(numbers)
-    if name == "train" and text != "all":
-        if not text.isdecimal() or int(text) < 1:
-            raise BadInput(f"--train takes a number of nodes per class or 'all'; got {text!r}")
-        return int(text)
-    if name == "label_features":
-        return {"true": True, "false": False}.get(text, text)
-    if name in ("order_weights", "class_weight"):
-        try:
-            return tuple(map(float, parts))
-        except ValueError:
-            if len(parts) > 1:
-                raise BadInput(
-                    f"{option_name(name)} takes a name or numbers separated by commas; got {text!r}"
-                ) from None
-    return text
-
-
-_METAVARS = {
-    "model": "PRESET",
-    "order": "N,N,...",
-    "fanout": "N,N,...",
-    "order_weights": "NAME|N,N,...",
-    "train": "N|all",
-    "class_weight": "balanced|N,N,...",
-    "label_features": "true|false|auto",
-    "threshold": "auto",
-}
-"""Settings whose option is text, and what the help calls its value."""
+def available_cores() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

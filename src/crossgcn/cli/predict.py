@@ -6,15 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from crossgcn.cli.command import Answer, RunArgument, argument, command, option
-from crossgcn.cli.running import status, terminal
+from crossgcn.cli.options import JsonOption, QuietOption, RunArgument, argument, option
+from crossgcn.cli.output import print_answer
+from crossgcn.cli.running import set_verbosity, status, terminal
 from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
     from crossgcn.experiments.run_folder import RunFolder
 
 
-@command
 def predict(
     run: RunArgument,
     nodes: Annotated[
@@ -35,13 +35,16 @@ def predict(
     crosses: Annotated[
         int, option("Number of strongest crosses to add for each node.", min=0, max=50)
     ] = 0,
-) -> Answer:
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
     """Write what is predicted for nodes: classes with probabilities, or numbers.
 
     For nodes of the training table, the truth and what each node was used for are written too.
     New nodes are predicted with their edges, without training again. Text that a spreadsheet
     would run as a formula is escaped.
     """
+    set_verbosity(quiet)
     for table in (nodes, edges):
         if table is not None and out.exists() and table.exists() and out.samefile(table):
             raise BadInput(f"--out {out} is one of the tables: give the name of another file")
@@ -101,7 +104,7 @@ def predict(
     }
     form = "{:>10.4g}" if is_number else "{:>7,}"
     lines = [f"  {form.format(number)}  {name}" for name, number in counts.items()]
-    return Answer(summary, [f"{len(frame):,} nodes written to {out}", *lines])
+    print_answer(summary, [f"{len(frame):,} nodes written to {out}", *lines], as_json)
 
 
 def _missing_edges(trained: RunFolder, with_edges: float, without: float) -> str:

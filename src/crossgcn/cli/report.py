@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from crossgcn.cli.command import Answer, RunArgument, command, option
-from crossgcn.cli.running import progress_bar, status
+from crossgcn.cli.options import JsonOption, QuietOption, RunArgument, option
+from crossgcn.cli.output import print_answer
+from crossgcn.cli.running import progress_bar, set_verbosity, status
 
 
-@command
 def report(
     run: RunArgument,
     out: Annotated[
@@ -25,11 +25,14 @@ def report(
     crosses: Annotated[
         int, option("How many crosses for each score; three times as many columns.", min=1)
     ] = 20,
-) -> Answer:
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
     """Write one HTML file about a run: scores, mistakes, terms, nodes.
 
     The page needs no network and no other file.
     """
+    set_verbosity(quiet)
     path = run / "report.html" if out is None else out
     with status("reading the run"):
         from crossgcn.experiments.run_folder import open_run, refuse_overwriting
@@ -44,4 +47,4 @@ def report(
     shown, total, size = len(page["nodes"]["rows"]), page["sizes"]["nodes"], path.stat().st_size
     summary = {"out": str(path), "bytes": size, "nodes_shown": shown, "nodes": total}
     words = f"{path} written ({size / 1e6:.1f} MB, {shown:,} of {total:,} nodes)"
-    return Answer(summary, [words, *filter(None, [page["unexplained"]])])
+    print_answer(summary, [words, *filter(None, [page["unexplained"]])], as_json)

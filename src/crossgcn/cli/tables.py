@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 
-from crossgcn.cli.command import argument, option, option_name
+from crossgcn.cli.options import argument, option, option_name
 from crossgcn.cli.running import status, terminal
 from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.errors import BadInput
@@ -23,91 +23,62 @@ TABLE_ENDINGS = (
 )
 
 NodesArgument = Annotated[Path, argument("Table of nodes: CSV, TSV, Parquet or XLSX.", "NODES")]
-EdgesArgument = Annotated[
-    Path | None,
-    argument("Table of edges, likewise, one edge per row. [default: no edges]", "EDGES"),
+EdgesArgument = Annotated[Path | None, argument("Table of edges, likewise.", "EDGES")]
+
+
+def _column(words: str) -> Any:
+    return option(words, metavar="COLUMN")
+
+
+def _columns(words: str) -> Any:
+    return option(words, metavar="COLUMNS")
+
+
+TargetOption = Annotated[str | None, _column("What to predict: classes, or a number.")]
+Task = Literal["classification", "regression"]
+TaskOption = Annotated[
+    Task | None, option("Predict classes or a number.", metavar="classification|regression")
 ]
-
-
-def _option(words: str, metavar: str = "COLUMN") -> Any:
-    return option(words, metavar=metavar, panel="Your own tables")
+RareClasses = Literal["drop", "merge", "refuse"]
+RareClassesOption = Annotated[
+    RareClasses | None,
+    option("Classes of under 10 nodes (default drop).", metavar="drop|merge|refuse"),
+]
+IdOption = Annotated[str | None, _column("Ids of the nodes (default: detected).")]
+NameOption = Annotated[str | None, _column("Names to show beside the ids.")]
+SourceOption = Annotated[str | None, _column("First end of an edge (default: detected).")]
+DestinationOption = Annotated[str | None, _column("Second end (default: detected).")]
+WeightOption = Annotated[str | None, _column("Weights of edges (default: weight).")]
+SplitColumnOption = Annotated[str | None, _column("Column with train, validation or test.")]
+CategoricalOption = Annotated[str | None, _columns("Columns to read as categories: a,b.")]
+NumericOption = Annotated[str | None, _columns("Columns to read as numbers.")]
+ListsOption = Annotated[str | None, _columns("Columns to read as lists of words.")]
+IgnoreOption = Annotated[str | None, _columns("Columns to leave out.")]
+MissingOption = Annotated[str | None, option("Words that mean a missing value.", metavar="WORDS")]
+RelationOption = Annotated[
+    str | None, option("Name of neighbours in columns (default neighbours).", metavar="WORD")
+]
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What the columns of a user's tables are."""
+    """What the columns of a user's tables are, as given on the command line."""
 
-    target: Annotated[str | None, _option("Column of NODES to predict: classes, or a number.")] = (
-        None
-    )
-    task: Annotated[
-        Literal["classification", "regression"] | None,
-        _option(
-            "Whether to predict classes or a number. [default: a number where the target has "
-            "fractions or more than 20 different numbers]",
-            "classification|regression",
-        ),
-    ] = None
-    rare_classes: Annotated[
-        Literal["drop", "merge", "refuse"] | None,
-        _option(
-            "What to do with classes of fewer than 10 nodes: drop their labels, merge them into "
-            "one class, or refuse them. [default: drop]",
-            "drop|merge|refuse",
-        ),
-    ] = None
-    id_column: Annotated[
-        str | None, _option("Column of NODES with the ids of the nodes. [default: detected]")
-    ] = None
-    name_column: Annotated[
-        str | None,
-        _option("Column of NODES with names to show beside the ids. [default: ids alone]"),
-    ] = None
-    source_column: Annotated[
-        str | None, _option("Column of EDGES with the first end of an edge. [default: detected]")
-    ] = None
-    destination_column: Annotated[
-        str | None, _option("Column of EDGES with the second end. [default: detected]")
-    ] = None
-    weight_column: Annotated[
-        str | None, _option("Column of EDGES with weights. [default: weight, if there is one]")
-    ] = None
-    split_column: Annotated[
-        str | None,
-        _option("Column of NODES with train, validation or test. [default: splits are drawn]"),
-    ] = None
-    categorical: Annotated[
-        str | None, _option("Columns to read as categories, separated by commas.", "COLUMNS")
-    ] = None
-    numeric: Annotated[str | None, _option("Columns to read as numbers.", "COLUMNS")] = None
-    lists: Annotated[
-        str | None, _option("Columns to read as lists of words, such as red;blue.", "COLUMNS")
-    ] = None
-    ignore: Annotated[str | None, _option("Columns to leave out.", "COLUMNS")] = None
-    missing: Annotated[
-        str | None,
-        _option(
-            "Words that mean a missing value, besides empty cells. "
-            "[default: NA, N/A, NaN, null, None; in the target, empty cells only]",
-            "WORDS",
-        ),
-    ] = None
-    hash_features: Annotated[
-        int | None,
-        _option(
-            "Hash categories and words into 2^BITS features, for columns with very many values. "
-            "[default: one feature for each value that two nodes have]",
-            "BITS",
-        ),
-    ] = None
-    relation: Annotated[
-        str | None,
-        _option(
-            "What neighbours are called in names of columns, such as friends: age. "
-            "[default: neighbours]",
-            "WORD",
-        ),
-    ] = None
+    target: str | None = None
+    task: Task | None = None
+    rare_classes: RareClasses | None = None
+    id_column: str | None = None
+    name_column: str | None = None
+    source_column: str | None = None
+    destination_column: str | None = None
+    weight_column: str | None = None
+    split_column: str | None = None
+    categorical: str | None = None
+    numeric: str | None = None
+    lists: str | None = None
+    ignore: str | None = None
+    missing: str | None = None
+    relation: str | None = None
 
     def choices(self) -> TableChoices:
         """Return the options as :func:`crossgcn.load_tables` takes them."""
@@ -137,7 +108,7 @@ class TableOptions:
         with a dataset that is no table, and a folder ``out`` that is that of the tables.
         """
         if not is_table(dataset):
-            self._refuse(dataset or "citeseer", edges)
+            self.refuse_unless_table(dataset, edges)
             return None
         if dataset in TABLES:
             refuse_edges_of(dataset, edges)
@@ -174,9 +145,9 @@ class TableOptions:
                 f"({self.command('check', dataset, edges)} lists the columns)"
             )
 
-    def _refuse(self, dataset: str, edges: Path | None) -> None:
+    def refuse_unless_table(self, dataset: str | None, edges: Path | None) -> None:
         """Refuse a second file and options for tables with a dataset that is no table."""
-        given = self.given()
+        given, dataset = self.given(), dataset or "citeseer"
         if (given or edges is not None) and Path(dataset).exists():
             raise BadInput(
                 f"{dataset}: cannot tell that it is a table: end its name in one of "

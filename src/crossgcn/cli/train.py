@@ -5,109 +5,214 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from crossgcn.cli.command import Answer, command, option_name
-from crossgcn.cli.options import (
-    ConfigOption,
-    DatasetArgument,
-    RunOptions,
-    SettingOptions,
-    Settings,
+from crossgcn.cli import options as o
+from crossgcn.cli import tables as t
+from crossgcn.cli.output import print_answer, print_line
+from crossgcn.cli.running import (
+    check_workers,
+    load_experiment,
+    progress_bar,
+    results_folder,
+    set_verbosity,
+    status,
+    terminal,
 )
-from crossgcn.cli.running import is_explainable, run_with_progress, status, terminal
-from crossgcn.cli.tables import EdgesArgument, TableOptions, is_hop_file, refuse_table_in_config
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.errors import BadInput
-from crossgcn.training.config import read_training
+from crossgcn.models.catalogue import get_preset
+from crossgcn.training.config import RunConfig, read_training
 from crossgcn.workflows.table_settings import configure_for_tables
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from crossgcn.data.tables.graph import TableGraph
+    from crossgcn.experiments.experiment import RepeatedRuns
 
-@command
+
 def train(
-    dataset: DatasetArgument = None,
-    edges: EdgesArgument = None,
-    *,
-    settings: Annotated[Settings, SettingOptions()],
-    config: ConfigOption = None,
-    tables: TableOptions,
-    run: RunOptions,
-) -> Answer:
+    dataset: o.DatasetArgument = None,
+    edges: t.EdgesArgument = None,
+    target: t.TargetOption = None,
+    task: t.TaskOption = None,
+    rare_classes: t.RareClassesOption = None,
+    id_column: t.IdOption = None,
+    name_column: t.NameOption = None,
+    source_column: t.SourceOption = None,
+    destination_column: t.DestinationOption = None,
+    weight_column: t.WeightOption = None,
+    split_column: t.SplitColumnOption = None,
+    categorical: t.CategoricalOption = None,
+    numeric: t.NumericOption = None,
+    lists: t.ListsOption = None,
+    ignore: t.IgnoreOption = None,
+    missing: t.MissingOption = None,
+    relation: t.RelationOption = None,
+    model: Annotated[
+        str | None, o.option("Preset (default cross-gcn; tables cross-hops).", metavar="NAME")
+    ] = None,
+    num_layers: Annotated[
+        int | None, o.option("Number of graph convolutions (default 2).", metavar="N")
+    ] = None,
+    order: o.OrderOption = None,
+    order_weights: o.OrderWeightsOption = None,
+    hidden_channels: o.HiddenOption = None,
+    hops: o.HopsOption = None,
+    bags: o.BagsOption = None,
+    dropout: o.DropoutOption = None,
+    epochs: o.EpochsOption = None,
+    patience: o.PatienceOption = None,
+    metric: o.MetricOption = None,
+    class_weight: o.ClassWeightOption = None,
+    splits: o.SplitsOption = None,
+    train: o.TrainOption = None,
+    num_splits: o.NumSplitsOption = None,
+    seed: o.SeedOption = None,
+    set_: o.SetOption = None,
+    settings: o.SettingsOption = False,
+    config: o.ConfigOption = None,
+    out: o.OutOption = None,
+    resume: o.ResumeOption = False,
+    workers: o.WorkersOption = None,
+    threads: o.ThreadsOption = 1,
+    device: o.DeviceOption = "auto",
+    as_json: o.JsonOption = False,
+    quiet: o.QuietOption = False,
+    verbose: o.VerboseOption = False,
+) -> None:
     """Train one model on many splits and report its scores on test nodes.
 
-    The defaults are the paper's protocol: 20 splits of 20 nodes per class, 500 epochs, the epoch
-    of best validation accuracy; test nodes are read once, after that choice.
-
-    With tables of your own, crossgcn train nodes.csv edges.csv --target COLUMN, the default is
-    cross-hops on 10 stratified splits. The target may be classes or a number. The folder --out is
-    what explain, predict and report take; crossgcn train --config RUN/config.json repeats the run
-    in it.
-
-    With columns of crossgcn hops, crossgcn train columns.parquet, the target is in the file.
+    By default the paper's protocol; with tables of your own and --target COLUMN, cross-hops on 10
+    stratified splits. crossgcn check --help lists more options for the columns of tables.
     """
+    set_verbosity(quiet, verbose)
+    tables = t.TableOptions(
+        target=target,
+        task=task,
+        rare_classes=rare_classes,
+        id_column=id_column,
+        name_column=name_column,
+        source_column=source_column,
+        destination_column=destination_column,
+        weight_column=weight_column,
+        split_column=split_column,
+        categorical=categorical,
+        numeric=numeric,
+        lists=lists,
+        ignore=ignore,
+        missing=missing,
+        relation=relation,
+    )
+    given = o.read_settings(
+        set_,
+        model=model,
+        num_layers=num_layers,
+        order=order,
+        order_weights=order_weights,
+        hidden_channels=hidden_channels,
+        hops=hops,
+        bags=bags,
+        dropout=dropout,
+        epochs=epochs,
+        patience=patience,
+        metric=metric,
+        class_weight=class_weight,
+        splits=splits,
+        train=train,
+        num_splits=num_splits,
+        seed=seed,
+    )
+    workers = check_workers(workers, threads)
     if config is not None and config.suffix == ".json":
         dataset, edges, tables = _as_trained(config, dataset, edges, tables)
-    if is_hop_file(dataset):
+    if t.is_hop_file(dataset):
         dataset, usual = _open_hops(Path(dataset), edges, tables)
-        edges, tables = None, TableOptions()
-        if config is None and settings["model"] in (None, usual["model"]):
-            given = {name: value for name, value in settings.items() if value is not None}
-            settings = settings | usual | given
-    graph = tables.load(dataset, edges, run.out)
-    chosen = configure_for_tables(graph, {"dataset": dataset, **settings}, config_file=config)
+        edges, tables = None, t.TableOptions()
+        if config is None and given["model"] in (None, usual["model"]):
+            given |= {name: value for name, value in usual.items() if given.get(name) is None}
+    graph = tables.load(dataset, edges, out)
+    chosen = configure_for_tables(graph, {"dataset": dataset, **given}, config_file=config)
     if graph is None:
-        refuse_table_in_config(chosen.dataset, config, "train")
-    started = time.perf_counter()
-
+        t.refuse_table_in_config(chosen.dataset, config, "train")
     training = {
         "dataset": _absolute(chosen.dataset),
         "edges": None if edges is None else _absolute(edges),
         "tables": tables.given(),
         "settings": chosen.model_dump(mode="json", exclude={"dataset"}, exclude_none=True),
     }
-    (runs,), folder = run_with_progress(
-        [chosen], run, name=chosen.model, save_models=True, graph=graph, training=training
-    )
+    started = time.perf_counter()
+    experiment = load_experiment([chosen], graph, device)
+    with results_folder(out, resume, f"{Path(chosen.dataset).stem}-{chosen.model}") as folder:
+        from crossgcn.experiments.experiment import run_folder_name
+        from crossgcn.experiments.run_folder import choose_model
+        from crossgcn.training.records import write_summary
 
+        count = len(experiment.splits)
+        words = f"{chosen.model} × {count} split{'s' * (count > 1)}"
+        with progress_bar(words, "epochs") as show:
+            (runs,) = experiment.run(
+                out=folder,
+                workers=workers,
+                threads=threads,
+                device=device,
+                save_models=True,
+                training=training,
+                on_epochs=show,
+            )
+        ids, names = (None, None) if graph is None else (graph.ids, graph.names)
+        of_model = run_folder_name(chosen)
+        choose_model(folder, of_model, experiment.data, experiment.splits, ids, names)
+        summary = _summarise(runs, graph)
+        summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
+        write_summary(folder, summary)
+        print_answer(summary, _shown(summary, chosen, folder), as_json)
+    if not as_json:
+        print_line(f"\nWritten to {folder} (result.json, and a run.json for every run).")
+
+
+def _summarise(runs: RepeatedRuns, graph: TableGraph | None) -> dict[str, Any]:
     from crossgcn.reports.summaries import summarise_training
-    from crossgcn.reports.terminal.tables import order_weight_lines, training_table
 
     summary = summarise_training(runs)
-    summary |= {
-        "finished": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        "wall_seconds": time.perf_counter() - started,
-        "out": str(folder),
-    }
-    with_labels = [record.get("label_features", {}).get("chosen") for record in runs.records]
-    if chosen.label_features == "auto":
-        summary["label_features"] = with_labels
+    summary["finished"] = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    if runs.config.label_features == "auto":
+        summary["label_features"] = [record["label_features"]["chosen"] for record in runs.records]
     if graph is not None:
-        summary |= {
-            "target": graph.plan.target,
-            "warnings": [problem.describe() for problem in graph.problems],
-        }
+        summary["target"] = graph.plan.target
+        summary["warnings"] = [problem.describe() for problem in graph.problems]
+    return summary
 
-    def shown() -> Iterator[RenderableType]:
-        yield training_table(summary)
-        yield from ("", *order_weight_lines(summary))
-        if chosen.label_features == "auto":
-            yield (
-                f"labels of neighbours: validation preferred them in {sum(map(bool, with_labels))} "
-                f"of {len(with_labels)} runs"
-            )
-        if is_explainable(folder, chosen.model):
-            yield f"\nNext: {shlex.join(['crossgcn', 'explain', str(folder)])}"
 
-    return Answer(summary, shown(), folder)
+def _shown(summary: dict[str, Any], config: RunConfig, folder: Path) -> Iterator[RenderableType]:
+    from crossgcn.reports.terminal.tables import order_weight_lines, training_table
+
+    yield training_table(summary)
+    yield from ("", *order_weight_lines(summary))
+    if config.label_features == "auto":
+        chosen = summary["label_features"]
+        yield (
+            f"labels of neighbours: validation preferred them in {sum(map(bool, chosen))} of "
+            f"{len(chosen)} runs"
+        )
+    if _is_explainable(folder, config.model):
+        yield f"\nNext: {shlex.join(['crossgcn', 'explain', str(folder)])}"
+
+
+def _is_explainable(folder: Path, model: str) -> bool:
+    """Return whether ``crossgcn explain`` can read the model saved in a folder."""
+    from crossgcn.explanation.api import can_be_explained
+    from crossgcn.training.checkpoints import load_model
+
+    return get_preset(model).inputs == "features" and can_be_explained(load_model(folder))
 
 
 def _as_trained(
-    config: Path, dataset: str | None, edges: Path | None, tables: TableOptions
-) -> tuple[str, Path | None, TableOptions]:
+    config: Path, dataset: str | None, edges: Path | None, tables: t.TableOptions
+) -> tuple[str, Path | None, t.TableOptions]:
     """Return the dataset, the edges and the table options of an earlier run.
 
     Edges and options that are given now take precedence. A dataset that is given now is another
@@ -124,11 +229,16 @@ def _as_trained(
         )
     if edges is None and earlier.get("edges") is not None:
         edges = Path(earlier["edges"])
-    options = earlier.get("tables", {}) | tables.given()
-    return str(dataset or before), edges, TableOptions(**options)
+    known = asdict(t.TableOptions()).keys()
+    before_options = {
+        name: value for name, value in earlier.get("tables", {}).items() if name in known
+    }
+    return str(dataset or before), edges, t.TableOptions(**before_options | tables.given())
 
 
-def _open_hops(path: Path, edges: Path | None, tables: TableOptions) -> tuple[str, dict[str, Any]]:
+def _open_hops(
+    path: Path, edges: Path | None, tables: t.TableOptions
+) -> tuple[str, dict[str, Any]]:
     """Return the graph folder of a file of columns, and settings to train on it."""
     from crossgcn.workflows.hop_columns import read_hop_file, store_beside, training_settings
 
@@ -136,7 +246,7 @@ def _open_hops(path: Path, edges: Path | None, tables: TableOptions) -> tuple[st
     target = file.table["target"]
     if given.get("target") == target:
         given.pop("target", None)
-    more = [str(edges)] if edges is not None else [option_name(name) for name in given]
+    more = [str(edges)] if edges is not None else [o.option_name(name) for name in given]
     if more:
         raise BadInput(
             f"{more[0]} is one argument too many: {path} holds columns of crossgcn hops, with "

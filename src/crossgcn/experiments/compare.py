@@ -272,22 +272,23 @@ def _configure(
     return cross_in_first_layer(RunConfig.create(defaults=defaults, **values))
 
 
-_TRAIN_OPTIONS = (
-    *("order", "num_layers", "hidden_channels", "learning_rate", "hops", "bags"),
-    *("label_features", "smoothing"),
-)
+_TRAIN_OPTIONS = ("order", "num_layers", "hidden_channels", "hops", "bags")
+_TRAIN_SETTINGS = ("learning_rate", "label_features", "smoothing")
 """Settings of a candidate that ``crossgcn train`` must be told, where they are not its defaults."""
 
 
 def train_options(config: RunConfig) -> tuple[str, ...]:
     """Return the options of ``crossgcn train`` that give this configuration on tables."""
     preset, words = get_preset(config.model), ["--model", config.model]
-    for name in _TRAIN_OPTIONS:
+    for name in (*_TRAIN_OPTIONS, *_TRAIN_SETTINGS):
         value = getattr(config, name)
         usual = preset.training.get(name, RunConfig.model_fields[name].default)
         if value not in (None, usual):
             parts = value if isinstance(value, tuple) else (value,)
             text = ",".join(f"{x:g}" if isinstance(x, float) else str(x).lower() for x in parts)
-            words += [f"--{name.replace('_', '-')}", text]
-    decay = f"{config.weight_decay:g}"
-    return (*words, "--dropout", f"{config.dropout:g}", "--weight-decay", decay)
+            is_option = name in _TRAIN_OPTIONS
+            words += (
+                [f"--{name.replace('_', '-')}", text] if is_option else ["--set", f"{name}={text}"]
+            )
+    decay = f"weight_decay={config.weight_decay:g}"
+    return (*words, "--dropout", f"{config.dropout:g}", "--set", decay)

@@ -290,10 +290,14 @@ def read_training(path: Path) -> dict[str, Any]:
 
 
 def _describe(error: ValidationError) -> str:
-    """The first complaint, in the words of the command line."""
-    first = error.errors()[0]
+    """Return the first complaint: of a setting of several kinds, with what it takes."""
+    errors = error.errors()
+    first = errors[0]
     if not first["loc"]:  # of several settings together, in words of our own
         return first["msg"].removeprefix("Value error, ")
     name = str(first["loc"][0])
+    if len([each for each in errors if each["loc"][0] == name]) > 1:
+        words = (RunConfig.model_fields[name].description or "").partition(" [default")[0]
+        return f"{name} cannot be {first['input']!r}: {words}"
     message = first["msg"].removeprefix("Input should be ")
     return f"{name} should be {message}; got {first['input']!r}"

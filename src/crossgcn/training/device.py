@@ -163,7 +163,7 @@ def check_precision(precision: str, device: torch.device) -> None:
     if precision != "fp32" and device.type != "cuda":
         raise BadInput(
             f"precision {precision!r} needs a CUDA GPU, and this runs on the {device.type}: "
-            "use --precision fp32, or --device cuda where there is a GPU"
+            "use precision fp32, or --device cuda where there is a GPU"
         )
 
 

@@ -73,7 +73,7 @@ class Diverged(WorkFailed):
         self.kept_epoch, self.state, self.history = kept_epoch, state, history
         kept = f"epoch {kept_epoch}" if kept_epoch else "the start"
         super().__init__(
-            f"{self.reason}; the weights of {kept} are kept. Try a lower --learning-rate, a lower "
+            f"{self.reason}; the weights of {kept} are kept. Try a lower learning_rate, a lower "
             "--order, or smaller feature values (row-normalise or standardise them)"
         )
 
