@@ -210,7 +210,7 @@ def test_out_where_no_folder_can_be(
         ("epoch = 3", ("run.toml", "'epoch'", "did you mean 'epochs'")),
         ("epochs = ", ("run.toml: is not valid TOML",)),
         ('epochs = "many"', ("epochs should be a valid integer", "'many'")),
-        ('train = "some"', ("train should be", "'some'")),
+        ('train = "some"', ("train cannot be 'some'",)),
         ("train = 0", ("train is 0", "at least 1, or 'all'")),
         ("order = [2, 0]", ("order must be a whole number of at least 1", "got 0")),
         ("order = []", ("names 0 layers",)),
