@@ -186,8 +186,8 @@ def test_options_win_over_the_file_the_file_over_the_preset_and_that_over_defaul
         (("--order", "2", "--order-weights", "1,0.5"), {"order_weights": [1.0, 0.5]}),
         (("--order", "1", "--order-weights", "0.5"), {"order_weights": [0.5]}),
         (
-            ("--order-weights", "lstm", "--set", "bias=true"),
-            {"order_weights": "lstm", "bias": True},
+            ("--order-weights", "mean", "--set", "bias=true"),
+            {"order_weights": "mean", "bias": True},
         ),
         (
             ("--set", "aggregate_first=true", "--train", "all"),
