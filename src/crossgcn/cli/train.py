@@ -23,7 +23,6 @@ from crossgcn.cli.running import (
 )
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.errors import BadInput
-from crossgcn.models.catalogue import get_preset
 from crossgcn.training.config import RunConfig, read_training
 from crossgcn.workflows.table_settings import configure_for_tables
 
@@ -188,7 +187,9 @@ def _summarise(runs: RepeatedRuns, graph: TableGraph | None) -> dict[str, Any]:
 
 
 def _shown(summary: dict[str, Any], config: RunConfig, folder: Path) -> Iterator[RenderableType]:
+    from crossgcn.explanation.api import can_be_explained
     from crossgcn.reports.terminal.tables import order_weight_lines, training_table
+    from crossgcn.training.checkpoints import load_model
 
     yield training_table(summary)
     yield from ("", *order_weight_lines(summary))
@@ -198,16 +199,8 @@ def _shown(summary: dict[str, Any], config: RunConfig, folder: Path) -> Iterator
             f"labels of neighbours: validation preferred them in {sum(map(bool, chosen))} of "
             f"{len(chosen)} runs"
         )
-    if _is_explainable(folder, config.model):
+    if can_be_explained(load_model(folder)):
         yield f"\nNext: {shlex.join(['crossgcn', 'explain', str(folder)])}"
-
-
-def _is_explainable(folder: Path, model: str) -> bool:
-    """Return whether ``crossgcn explain`` can read the model saved in a folder."""
-    from crossgcn.explanation.api import can_be_explained
-    from crossgcn.training.checkpoints import load_model
-
-    return get_preset(model).inputs == "features" and can_be_explained(load_model(folder))
 
 
 def _as_trained(
