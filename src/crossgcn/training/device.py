@@ -10,10 +10,7 @@ import torch
 from torch import nn
 
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
-from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.kernels import has_triton
-from crossgcn.layers import CrossFeatureTransform
-from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import Precision
 
 _SIGNS = (
@@ -24,52 +21,6 @@ _SIGNS = (
     "insufficient resources",
     "size calculation overflowed",
 )
-_COPIES_OF_WEIGHTS = 8  # the weights, their gradient, Adam's two means, start, best and spare
-_VIEWS = 3  # of the graph: for training, validation and test nodes
-
-
-def estimate_bytes(model: NodeClassifier, graph: PreparedGraph) -> int:
-    """Return a rough upper bound of the memory that training one model on the graph takes."""
-    weights = sum(parameter.numel() for parameter in model.parameters())
-    numbers = sum(
-        _kept_by_layer(layer, graph, position == 0) for position, layer in enumerate(model.layers)
-    )
-    entries = graph.adjacency.nonzeros * model.num_hops
-    inputs = 0
-    if isinstance(graph.x, SparseMatrix):
-        entries += graph.x.nonzeros
-    else:
-        inputs = (_VIEWS - 1) * graph.x.size(0) * graph.x.size(1)
-    return 4 * (_COPIES_OF_WEIGHTS * weights + numbers + inputs + 8 * _VIEWS * entries)
-
-
-def _kept_by_layer(layer: nn.Module, graph: PreparedGraph, is_first: bool) -> int:
-    """Return the number of activations between a layer's input and output, with gradients."""
-    nodes, kept = graph.x.size(0), 0
-    reads_features = is_first
-    for module in layer.modules():
-        if isinstance(module, CrossFeatureTransform):
-            copies = 1 if module.aggregator is None else 2
-            kept += nodes * (copies * module.num_projections + 2 * module.out_channels)
-            if not reads_features:
-                kept += nodes * module.in_channels
-            elif not isinstance(graph.x, SparseMatrix):
-                kept += nodes * graph.x.size(1)
-            reads_features = False
-    return 2 * kept
-
-
-def check_memory(model: NodeClassifier, graph: PreparedGraph, device: torch.device) -> None:
-    """Refuse a model and a graph that do not fit into a GPU, before anything is moved."""
-    if device.type != "cuda":
-        return
-    free, total = _free_bytes(device), torch.cuda.mem_get_info(device)[1]
-    needed = estimate_bytes(model, graph)
-    if needed > free:
-        raise WorkFailed(
-            f"{describe_sizes(model, graph)} needs about {_gib(needed)} of memory, and {device} "
-            f"has {_gib(free)} free of {_gib(total)}; {_REMEDY}"
-        )
 
 
 @contextmanager
@@ -90,27 +41,6 @@ _REMEDY = (
     "lower --hidden-channels, --num-layers or --order, or use a smaller graph or another device "
     "(--device cpu)"
 )
-
-
-def describe_sizes(model: NodeClassifier, graph: PreparedGraph) -> str:
-    """Return the sizes of model and graph, for a message."""
-    weights = sum(parameter.numel() for parameter in model.parameters())
-    return (
-        f"{type(model).__name__} with {len(model.layers)} layers and {weights:,} weights on "
-        f"{graph.x.size(0):,} nodes, {graph.adjacency.nonzeros:,} directed edges (self-loops "
-        f"included) and {graph.x.size(1):,} features"
-    )
-
-
-def _free_bytes(device: torch.device) -> int:
-    """Return the free memory, including what PyTorch has reserved."""
-    free, _ = torch.cuda.mem_get_info(device)
-    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(free) + kept
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:,.1f} GiB"
 
 
 def can_be_recorded(model: nn.Module, device: torch.device) -> bool:

@@ -15,7 +15,13 @@ from crossgcn.graph.prepared import choose_device
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.compiled import can_be_compiled, lay_out_weights
 from crossgcn.training.config import RunConfig, training_config
-from crossgcn.training.device import can_be_recorded, capture, check_precision, multiplying_in
+from crossgcn.training.device import (
+    can_be_recorded,
+    capture,
+    check_precision,
+    enough_memory,
+    multiplying_in,
+)
 from crossgcn.training.loop import Step
 from crossgcn.training.objective import (
     Loss,
@@ -219,13 +225,24 @@ def fit_full_batch(
         on_epochs: As for :func:`~crossgcn.training.loop.fit`; likewise ``on_metrics``.
     """
     check_scoring(config, model.num_outputs, y[split.validation])
-    step = FullBatchStep(model, graph, y, split.train, config, seed=seed, device=device)
-    return fit_and_test(
-        step,
-        step.scorer,
-        split.validation,
-        split.test,
-        read_test=read_test,
-        on_epochs=on_epochs,
-        on_metrics=on_metrics,
+    device = choose_device(device)
+    with enough_memory(_describe_sizes(model, graph), device):
+        step = FullBatchStep(model, graph, y, split.train, config, seed=seed, device=device)
+        return fit_and_test(
+            step,
+            step.scorer,
+            split.validation,
+            split.test,
+            read_test=read_test,
+            on_epochs=on_epochs,
+            on_metrics=on_metrics,
+        )
+
+
+def _describe_sizes(model: NodeClassifier, graph: PreparedGraph) -> str:
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    return (
+        f"{type(model).__name__} with {model.num_layers} layers and {weights:,} weights on "
+        f"{graph.x.size(0):,} nodes, {graph.adjacency.nonzeros:,} directed edges (self-loops "
+        f"included) and {graph.x.size(1):,} features"
     )

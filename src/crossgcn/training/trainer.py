@@ -25,11 +25,6 @@ from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.batches.train import train_in_batches
 from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint, save_model
 from crossgcn.training.config import RunConfig
-from crossgcn.training.device import (
-    check_memory,
-    describe_sizes,
-    enough_memory,
-)
 from crossgcn.training.distributed import processes
 from crossgcn.training.full_batch import fit_full_batch
 from crossgcn.training.inputs import Inputs
@@ -175,19 +170,17 @@ class Trainer(RunTrainer):
         seed = config.run_seed(run.split, run.repeat)
         if config.batch_size is None:
             graph = self.inputs.graph()
-            check_memory(model, graph, self.device)
-            with enough_memory(describe_sizes(model, graph), self.device):
-                return fit_full_batch(
-                    model,
-                    graph,
-                    self.y,
-                    split,
-                    config,
-                    seed=seed,
-                    device=self.device,
-                    read_test=self.read_test,
-                    on_epochs=on_epochs,
-                )
+            return fit_full_batch(
+                model,
+                graph,
+                self.y,
+                split,
+                config,
+                seed=seed,
+                device=self.device,
+                read_test=self.read_test,
+                on_epochs=on_epochs,
+            )
         checkpoint = None
         if run.folder is not None:
             path = run.folder / CHECKPOINT
