@@ -66,8 +66,8 @@ def measure() -> dict[str, Any]:
 
 def measure_cross(model: TableModel) -> dict[str, Any]:
     """Return the mean contribution of the cross in each cell, and how many counties are in it."""
-    terms = model.terms()
-    term = next(term for term in terms.terms if set(term.columns) == set(CROSS))
+    terms = model.explain()
+    term = terms.term(*CROSS)
     counties = read_real("us-county").nodes.iloc[terms.nodes].reset_index(drop=True)
     ranges = [pd.cut(counties[name], [-inf, *at, inf], right=False) for name, at in CROSS.items()]
     cells = pd.Series(term.contributions[:, 0]).groupby(ranges, observed=False)

@@ -174,10 +174,10 @@ def draw_wide(size: WideSize, seed: int) -> Data:
     offsets = np.concatenate([[0], is_new.sum(axis=1).cumsum()])
     values = random.random(int(offsets[-1]), dtype=np.float32)
     links = random.integers(size.nodes, size=(2, size.nodes * size.degree // 2))
-    parts = (torch.from_numpy(part) for part in (offsets, words[is_new], values))
+    rows, columns, entries = map(torch.from_numpy, (offsets, words[is_new], values))
     shape = (size.nodes, size.features)
     return Data(
-        x=torch.sparse_csr_tensor(*parts, shape, check_invariants=False),
+        x=torch.sparse_csr_tensor(rows, columns, entries, shape, check_invariants=False),
         edge_index=to_undirected(torch.from_numpy(links), num_nodes=size.nodes),
         y=torch.from_numpy(random.integers(8, size=size.nodes)),
         num_classes=8,

@@ -6,6 +6,8 @@ This is the one file of the benchmarks that uses names from inside the package: 
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -49,7 +51,8 @@ def build_ours(
 
 def weights_of(model: NodeClassifier) -> Weights:
     """Return weight and order weights of each layer, for a peer to copy."""
-    return [(layer.transform.weight, layer.transform.order_weights) for layer in model.layers]
+    transforms = [cast(Any, layer).transform for layer in model.layers]
+    return [(transform.weight, transform.order_weights) for transform in transforms]
 
 
 def training_step(
@@ -123,7 +126,7 @@ def check_peer(
 def _scores(step: FullBatchStep) -> Tensor:
     """Return the scores of the training nodes, without training."""
     with torch.no_grad(), multiplying_in(step.config.precision, step.device):
-        scores: Tensor = step.model.train()(*step.targets.inputs)
+        scores: Tensor = step.model(*step.targets.inputs)
         return scores
 
 
@@ -134,8 +137,10 @@ def _first_gradients(step: FullBatchStep) -> list[list[Tensor]]:
     """
     found: dict[int, Tensor] = {}
     for weight, _, mean, *_ in step.optimizer.states():
-        order = sorted(range(weight.dim()), key=lambda dim: -weight.stride(dim))
-        found[id(weight)] = 10 * mean.permute([order.index(dim) for dim in range(len(order))])
+        # Means lie as the weights do in memory: the dimension of the largest stride first.
+        strides = weight.stride()
+        order = sorted(range(weight.dim()), key=lambda dim: (-strides[dim], dim))
+        found[id(weight)] = 10 * mean.permute([order.index(dim) for dim in range(weight.dim())])
     gradients = []
     for weight, order_weights in weights_of(step.model):
         trained = found.get(id(order_weights))

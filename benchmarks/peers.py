@@ -115,8 +115,10 @@ class PeerModel(nn.Module):
         if hidden.layout != torch.sparse_csr:
             return functional.dropout(hidden, self.dropout, self.training)
         values = functional.dropout(hidden.values(), self.dropout, self.training)
-        parts = (hidden.crow_indices(), hidden.col_indices(), values)
-        return torch.sparse_csr_tensor(*parts, hidden.shape, check_invariants=False)
+        offsets, columns = hidden.crow_indices(), hidden.col_indices()
+        return torch.sparse_csr_tensor(
+            offsets, columns, values, hidden.shape, check_invariants=False
+        )
 
 
 class PeerTraining:
@@ -248,8 +250,8 @@ def csr_adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> Ten
     source, target = edges.numpy()
     shape = (num_nodes, num_nodes)
     matrix = sp.coo_array((weight.numpy(), (target, source)), shape=shape).tocsr()
-    parts = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
-    adjacency = torch.sparse_csr_tensor(*parts, shape, check_invariants=False)
+    offsets, columns, values = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
+    adjacency = torch.sparse_csr_tensor(offsets, columns, values, shape, check_invariants=False)
     return adjacency.to(device=edge_index.device, dtype=dtype)
 
 
@@ -270,7 +272,7 @@ def _convolution(name: str, weight: Tensor, order_weights: Tensor | None) -> nn.
     return layer  # type: ignore[no-any-return]
 
 
-def _weights_of(layer: Any) -> list[nn.Parameter]:
+def _weights_of(layer: Any) -> list[Tensor]:
     if isinstance(layer, NaiveCrossConv):
         return [layer.first.weight, layer.second.weight, layer.order_weight]
     return [layer.lin.weight]
