@@ -23,6 +23,7 @@ from crossgcn.explanation.terms import (
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 _MOST_VALUES = 30
 _MOST_PAIRS = 100_000
@@ -159,6 +160,12 @@ class NodeExplanation:
                 "shown": [", ".join(self.shown(term)) for term in self.terms],
             }
         )
+
+    def plot(self, *, top: int = 10, ax: Axes | None = None) -> Axes:
+        """Draw the way from the average to the score: the largest terms, and the rest summed."""
+        from crossgcn.explanation.figures import plot_node
+
+        return plot_node(self, top, ax)
 
     def __repr__(self) -> str:
         head = f"node {self.name}, {score_name(self.output, self.unit)}"

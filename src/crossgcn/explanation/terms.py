@@ -23,6 +23,7 @@ from crossgcn.explanation.reading import Floats, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from crossgcn.explanation.node import Changes, NodeExplanation
 
@@ -305,6 +306,12 @@ class Explanation:
             for row in self.to_json(top, order)
         ]
         return pd.DataFrame(rows, columns=names)
+
+    def plot(self, output: int = 0, *, top: int = 10, ax: Axes | None = None) -> Axes:
+        """Draw the importance of the strongest terms of one score as bars with error bars."""
+        from crossgcn.explanation.figures import plot_terms
+
+        return plot_terms(self, output, top, ax)
 
     @cached_property
     def place_of(self) -> dict[int, int]:

@@ -1,0 +1,171 @@
+"""Terms of models that sum over neighbours: own and neighbours' apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_models import draw_graph, draw_model
+from torch_geometric.data import Data
+
+from crossgcn import BadInput, CrossGCN, CrossGCNConv, PreparedGraph, explain
+from crossgcn.data.features import FeatureSpace
+from crossgcn.explanation import Explanation, NotASum, Products
+from crossgcn.explanation.layered import HIDDEN, POSITION, LayeredExplainer
+from crossgcn.explanation.reading import Floats, read_model
+
+SPACE = FeatureSpace(
+    ("a=1", "a=2", "a=3", "b=1", "b=2", "b=3", "red", "tall", "age", "income"),
+    ("a", "a", "a", "b", "b", "b", "red", "tall", "age", "income"),
+)
+
+
+def explainer_of(
+    model: Any, graph: Data, classes: list[str] | None = None, **settings: Any
+) -> LayeredExplainer:
+    names = classes or ["0", "1", "2"]
+    return LayeredExplainer(read_model(model, graph), SPACE, names, **settings)
+
+
+def margins(logits: Floats) -> Floats:
+    others = (logits.sum(axis=1, keepdims=True) - logits) / (logits.shape[1] - 1)
+    return np.asarray(logits - others)
+
+
+def total(whole: Explanation) -> Floats:
+    return np.asarray(whole.average + sum(term.contributions for term in whole.all_terms))
+
+
+@pytest.mark.parametrize("aggregate_first", [False, True])
+@pytest.mark.parametrize("order", [(2,), (3,), (2, 1), (2, 2)])
+def test_terms_add_up_to_the_margins(order: tuple[int, ...], aggregate_first: bool) -> None:
+    graph = draw_graph(num_nodes=120)
+    model = draw_model(order, len(order), aggregate_first=aggregate_first)
+    whole = explain(model, graph, feature_names=SPACE)
+    with torch.no_grad():
+        expected = margins(model(graph.x, graph.edge_index).double().numpy())
+    np.testing.assert_allclose(whole.scores, expected, atol=1e-5)
+    np.testing.assert_allclose(total(whole), whole.scores, atol=1e-9)
+    sums = whole.values.sum(axis=1) + whole.base_values
+    np.testing.assert_allclose(sums, whole.scores, atol=1e-9)
+    names = [term.name for term in whole.terms]
+    assert (HIDDEN in names) == (order == (2, 2))
+    assert all(abs(term.contributions.mean(axis=0)).max() < 1e-9 for term in whole.terms)
+    if aggregate_first:
+        assert {term.whose for term in whole.terms} <= {"neighbourhood", "both"}
+    else:
+        assert {"a × b", "neighbours: a × neighbours: b", POSITION} <= set(names)
+
+
+@pytest.mark.parametrize("order", [(2,), (2, 1)])
+def test_own_terms_are_those_of_the_node_itself(order: tuple[int, ...]) -> None:
+    """Without the features of all other nodes, what is left of a score is the node's own."""
+    graph = draw_graph(num_nodes=60)
+    explainer = explainer_of(draw_model(order, len(order), bias=False), graph)
+    whole, reading = explainer.explain(), explainer.reading
+    rows = reading.inputs.toarray()
+    units = explainer.polynomial.evaluate(explainer.polynomial.project(rows, np.arange(10)))
+    units = units - units.mean(axis=0)
+    own = sum(term.contributions for term in whole.terms if term.whose == "own")
+    expected = np.zeros((60, 3))
+    first = reading.adjacencies[0].toarray()
+    for node in range(60):
+        if len(order) == 1:
+            logits = first[node, node] * units[node]
+        else:
+            hidden = np.outer(first[:, node], units[node]) * (reading.outputs[0] > 0)
+            second = reading.adjacencies[1].toarray()[node]
+            logits = (second @ hidden) @ reading.layers[1].first_order.T
+        expected[node] = margins(logits[None])[0]
+    np.testing.assert_allclose(own, expected - expected.mean(axis=0), atol=1e-9)
+    # What single neighbours contribute adds up to the terms of all neighbours.
+    around = sum(
+        term.contributions
+        for term in whole.terms
+        if term.whose == "neighbourhood" and term.name != POSITION
+    )
+    sums = np.array([explainer.neighbours(node)[1].sum(axis=0) for node in range(60)])
+    np.testing.assert_allclose(around, sums - sums.mean(axis=0), atol=1e-9)
+
+
+def test_a_node_is_not_said_to_have_the_sums_of_its_neighbourhood() -> None:
+    graph, numbers = draw_graph(num_nodes=60), {"age": (40.0, 10.0)}
+    for aggregate_first, columns in ((False, set(SPACE.fields)), (True, set())):
+        explainer = explainer_of(draw_model(2, aggregate_first=aggregate_first), graph)
+        assert set(explainer.explain().node(0).held) == columns
+    own = explainer_of(draw_model(2), graph, numbers=numbers)
+    age = own.own_row(0)[0, 8]
+    assert float(own.explain().node(0).held["age"]) == pytest.approx(40 + 10 * age, rel=1e-3)
+
+
+def test_the_slope_of_a_number_of_neighbours_is_its_weight_per_deviation() -> None:
+    graph, model = draw_graph(num_nodes=60), draw_model(1)
+    explainer = explainer_of(model, graph)
+    whole = explainer.explain()
+    weights = margins(explainer.reading.layers[0].first_order.T)
+    for place, name in ((8, "neighbours: age"), (9, "neighbours: income")):
+        deviation = float(graph.x[:, place].double().std(correction=0))
+        for output in range(3):
+            slope = whole.inside(whole.term(name), output)["slope"]
+            assert slope == pytest.approx(weights[place, output] * deviation)
+
+
+EDGES = torch.tensor([[0, 1, 1, 2, 3, 3, 4, 3, 2], [1, 0, 2, 1, 4, 2, 3, 3, 4]])  # 5 is alone
+WEIGHTS = torch.linspace(0.4, 1.8, EDGES.size(1))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"add_self_loops": False},
+        {"normalize": False},
+        {"improved": True},
+        {"order": [3, 1]},
+        {"order": 2, "order_weights": "per-unit"},
+        {"order": 2, "order_weights": "mean"},
+        {"order": 2, "first_order": "release"},
+        {"aggregate_first": True, "order": 2},
+    ],
+    ids=str,
+)
+def test_the_function_that_the_model_computes_is_read(options: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    model = CrossGCN(5, 4, 2, 3, **options).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    x = torch.randn(6, 5)
+    with torch.no_grad():
+        expected = model(x, EDGES, WEIGHTS).numpy()
+    data = Data(x=x, edge_index=EDGES, edge_weight=WEIGHTS)
+    for graph in (data, PreparedGraph(x, EDGES, WEIGHTS)):
+        np.testing.assert_allclose(read_model(model, graph).logits, expected, atol=1e-5)
+        np.testing.assert_allclose(total(explain(model, graph)), margins(expected), atol=1e-4)
+
+
+def test_what_is_no_sum_of_terms_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = draw_graph()
+    for layer, words in (
+        (CrossGCNConv(10, 3, 2, aggr="max"), "layer 1 .*'?max"),
+        (CrossGCNConv(10, 3, 2, order_weights="attention"), "layer 1 .*OrderAttention"),
+        (torch.nn.Linear(10, 3), "layer 1 is a Linear of torch"),
+    ):
+        with pytest.raises(NotASum, match=words):
+            explain(layer, graph)
+    with pytest.raises(BadInput, match="3 class"):
+        explain(draw_model(2), graph, classes=["a", "b"])
+    with pytest.raises(BadInput, match="train_nodes are for cross-hops"):
+        explain(draw_model(2), graph, train_nodes=torch.arange(3))
+    deep = explain(draw_model((2, 1, 1), 3), graph)
+    assert isinstance(deep, Products) and "it has 3 layers" in deep.reason
+    monkeypatch.setattr("crossgcn.explanation.layered.MOST_COLUMNS", 9)
+    words = "single nodes are explained by column.*it has 10 columns.*train cross-hops"
+    with pytest.raises(BadInput, match=words):
+        explain(draw_model(2), graph, node=3)
+    with pytest.raises(BadInput, match=words):
+        explain(draw_model(2), graph).node(3)
+    with pytest.raises(BadInput, match="it has 10 columns"):
+        explain(draw_model(2), graph, contrast=("0", "1"))

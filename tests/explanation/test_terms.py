@@ -1,0 +1,286 @@
+"""Terms of cross-hops: exact sums, purified, unique, and what is inside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+from torch_geometric.data import Data
+
+from crossgcn import CrossHops, explain
+from crossgcn.data.features import FeatureSpace
+from crossgcn.errors import BadInput
+from crossgcn.explanation import Explanation, NotASum, terms
+from crossgcn.explanation.hops import HopExplainer, hop_columns
+from crossgcn.explanation.inside import value_text
+from crossgcn.explanation.reading import Floats
+from crossgcn.explanation.terms import error_over_models
+from crossgcn.graph.neighbourhood import neighbour_labels
+from crossgcn.models.cross_hops import HopPerceptron
+
+SPACE = FeatureSpace(
+    ("city=oslo", "city=lima", "city=rome", "sport=judo", "sport=golf", "age", "age rank"),
+    ("city", "city", "city", "sport", "sport", "age", "age"),
+)
+AGE = 5
+
+
+def make_graph(num_nodes: int = 300) -> Data:
+    generator = torch.Generator().manual_seed(0)
+    city = torch.randint(3, (num_nodes,), generator=generator)
+    other = torch.randint(2, (num_nodes,), generator=generator)
+    sport = torch.where(torch.rand(num_nodes, generator=generator) < 0.5, city % 2, other)
+    age = torch.randn(num_nodes, 1, generator=generator)
+    x = torch.cat([one_hot(city, 3), one_hot(sport, 2), age, age.argsort(0).argsort(0)], dim=1)
+    x[:, -1] /= num_nodes
+    edges = torch.randint(num_nodes, (2, 3 * num_nodes), generator=generator)
+    ring = torch.arange(num_nodes)
+    edges = torch.cat([edges, torch.stack([ring, (ring + 1) % num_nodes])], dim=1)
+    return Data(x=x.double(), edge_index=torch.cat([edges, edges.flip(0)], dim=1))
+
+
+def make_model(num_classes: int = 2, *, order: int = 2, bags: int = 1) -> CrossHops:
+    """A model with weights as after training."""
+    torch.manual_seed(1)
+    model = CrossHops(7, 4, 1, num_classes, order=order, bags=bags).double().eval()
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.5).requires_grad_(False)
+    if num_classes == 1:
+        model.predict_number(100.0, 20.0)
+    return model
+
+
+def explained(model: CrossHops, graph: Data) -> Explanation:
+    classes = [f"c{label}" for label in range(model.readout.out_channels)]
+    return explain(model, graph, feature_names=SPACE, classes=classes)  # type: ignore[no-any-return]
+
+
+def margins(model: CrossHops, graph: Data) -> Floats:
+    scores = model(graph.x, graph.edge_index).numpy()
+    if scores.shape[1] == 1:
+        return np.asarray(scores)
+    if scores.shape[1] == 2:
+        return np.asarray(scores[:, 1:] - scores[:, :1])
+    others = (scores.sum(axis=1, keepdims=True) - scores) / (scores.shape[1] - 1)
+    return np.asarray(scores - others)
+
+
+def total(whole: Explanation) -> Floats:
+    return np.asarray(whole.average + sum(term.contributions for term in whole.all_terms))
+
+
+Linear = dict[int, float]
+Unit = tuple[float, Linear, Linear | None]
+
+
+def planted(*units: Unit) -> CrossHops:
+    """A model of a number: each unit is a factor times p, or times p (1 + q)."""
+    model = CrossHops(7, len(units), 1, 1, order=2).double().eval()
+    model.predict_number(0.0, 1.0)
+    for weight in model.parameters():
+        torch.nn.init.zeros_(weight).requires_grad_(False)
+    gates: Any = model.transform.aggregator.gates  # type: ignore[union-attr]
+    for unit, (factor, first, second) in enumerate(units):
+        for position, each in enumerate((first, second or {})):
+            for column, value in each.items():
+                model.transform.weight[position, unit, column] = value
+        model.readout.weight[0, unit] = factor
+        gates[unit] = 1.0 if second else 0.0
+    return model
+
+
+def product_of(factor: float, first: Linear, second: Linear) -> list[Unit]:
+    return [(factor, first, second), (-factor, first, None)]
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "order", "bags"), [(2, 1, 2), (2, 2, 3), (3, 2, 1), (1, 2, 2), (1, 3, 2)]
+)
+def test_terms_add_up_to_the_score(num_classes: int, order: int, bags: int) -> None:
+    graph, model = make_graph(), make_model(num_classes, order=order, bags=bags)
+    whole, scores = explained(model, graph), margins(model, graph)
+    size = np.abs(scores).max()
+    np.testing.assert_allclose(whole.scores, scores, atol=1e-9 * size)
+    np.testing.assert_allclose(total(whole), scores, atol=1e-9 * size)
+    np.testing.assert_allclose(whole.average, scores.mean(axis=0))
+    assert max(len(term.columns) for term in whole.terms) == order
+    for term in whole.terms:
+        np.testing.assert_allclose(term.importance, term.contributions.std(axis=0), atol=1e-9)
+        assert abs(term.contributions.mean(axis=0)).max() < 1e-9 * size
+    assert whole.unit == {1: "c0", 2: "log-odds", 3: "margin"}[num_classes]
+    assert whole.outputs == (("c1",) if num_classes == 2 else ("c0", "c1", "c2")[:num_classes])
+
+
+def test_the_form_of_the_weights_does_not_matter() -> None:
+    graph = make_graph()
+    cells = product_of(1.5, {0: 1.0, 1: -2.0}, {3: 1.0, AGE: 0.3})
+    number = {AGE: 2.0}
+    plain = planted(*cells, (1.0, number, None))
+    # The flags of city add up to 1, so this is the same function: 0.5 age and 1.5 age × city.
+    city = {0: 1.0, 1: 1.0, 2: 1.0}
+    other = planted(*cells, (0.25, number, None), *product_of(0.75, city, number))
+    np.testing.assert_allclose(margins(plain, graph), margins(other, graph), atol=1e-9)
+    first, second = explained(plain, graph), explained(other, graph)
+    for one, two in zip(first.terms, second.terms, strict=True):
+        np.testing.assert_allclose(one.contributions, two.contributions, atol=1e-8)
+
+
+def test_a_pure_product_has_no_main_effects() -> None:
+    graph = make_graph(2000)
+    whole = explained(planted(*product_of(1.0, {AGE: 1.0}, {7 + AGE: 1.0})), graph)
+    strongest, *others = whole.strongest()
+    assert strongest.columns == ("age", "neighbours: age") and strongest.whose == "both"
+    assert strongest is whole.term("neighbours: age", "age")
+    assert strongest.importance[0] > 0.3 and others[0].importance[0] < 0.05
+    product = whole.inputs[:, AGE] * whole.inputs[:, 7 + AGE]
+    assert whole.inside(strongest)["slope"] == pytest.approx(float(product.std()), rel=0.1)
+    with pytest.raises(BadInput, match="column 'aeg'"):
+        whole.term("aeg")
+    with pytest.raises(BadInput, match="there is no term of age × age"):
+        whole.term("age", "age")
+
+
+def test_cells_are_the_means_of_their_nodes_and_exclude_what_columns_do_alone() -> None:
+    """One cell is raised. Its row, its column and the mean take what belongs to them."""
+    graph = make_graph()
+    whole = explained(planted(*product_of(1.0, {1: 1.0}, {3: 1.0})), graph)
+    pair = whole.term("city", "sport")
+    cells = whole.inside(pair, top=6)["cells"]
+    assert cells[0]["names"] == ["city=lima", "sport=judo"] and cells[0]["contribution"] > 0
+    by_value: dict[str, float] = {}
+    for cell in cells:
+        inside = np.ones(300, bool)
+        for name in cell["names"]:
+            inside &= graph.x[:, SPACE.names.index(name)].numpy() == 1  # type: ignore[index]
+            by_value[name] = by_value.get(name, 0.0) + cell["contribution"] * cell["nodes"]
+        assert cell["nodes"] == inside.sum()
+        assert cell["contribution"] == pytest.approx(pair.contributions[inside].mean())
+    assert len(by_value) == 5 and max(map(abs, by_value.values())) < 1e-8
+    age = whole.inside(whole.term("age"))
+    assert [cell["nodes"] for cell in age["cells"]] == pytest.approx([37.5] * 8, abs=1)
+
+
+def test_columns_are_those_of_the_table() -> None:
+    model = CrossHops(7, 4, 1, 3, label_features=True, hops=1)
+    columns = hop_columns(model.plan, SPACE, ["a", "b", "c"], "club", "friends")
+    assert [column.name for column in columns] == [
+        *("city", "sport", "age", "friends: city", "friends: sport", "friends: age"),
+        *("number of friends", "friends: club", "friends: known labels"),
+    ]
+    assert columns[2].features == ("age", "age rank")
+    assert columns[5].is_number and not columns[5].own
+    assert columns[7].features == tuple(f"friends: club={name}" for name in "abc")
+    places = np.concatenate([column.places for column in columns])
+    assert sorted(places) == list(range(model.plan.num_columns))
+    age = hop_columns(model.plan, SPACE, ["a", "b"], numbers={"age": (40.0, 10.0)})[2]
+    texts = [value_text(age, np.array([value, 0.2])) for value in (-0.55, 99, -99, -4.0 + 1e-9)]
+    assert texts[0] == "34.5" and texts[1].startswith("≥ ") and texts[2].startswith("≤ ")
+    assert texts[3] == "0"
+
+
+def test_equal_bags_have_no_error_and_others_have_one() -> None:
+    graph, model = make_graph(), make_model(bags=2)
+    assert all(float(t.error[0]) > 0 for t in explained(model, graph).terms if t.error is not None)
+    model.transform.weight[:, 4:] = model.transform.weight[:, :4]
+    model.readout.weight[:, 4:] = model.readout.weight[:, :4]
+    gates: Any = model.transform.aggregator.gates  # type: ignore[union-attr]
+    gates[4:] = gates[:4]
+    for term in explained(model, graph).terms:
+        assert term.error is not None and float(term.error[0]) < 1e-6
+    single = explained(make_model(), graph)
+    assert single.terms[0].error is None
+    both = error_over_models([single, single])
+    assert both.terms[0].error is not None and float(both.terms[0].error[0]) == 0.0
+
+
+def test_a_node_adds_up_also_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, model = make_graph(1000), make_model(3)
+    monkeypatch.setattr("crossgcn.explanation.hops.CELLS", 1)
+    monkeypatch.setattr("crossgcn.explanation.purify._MOST_TERMS", {2: 6, 3: 6})
+    whole = explained(model, graph)
+    assert len(whole.nodes) == 200 and whole.rest is not None
+    assert sum(len(term.columns) == 2 for term in whole.terms) == 6
+    node = whole.node(777, 1)
+    assert node.score == pytest.approx(margins(model, graph)[777, 1])
+    content = node.to_json()
+    values = [term["value"] for term in content["terms"]]
+    assert content["average"] + sum(values) == pytest.approx(content["score"])
+    assert sum(content[whose] for whose in terms.WHOSE) == pytest.approx(sum(values))
+    assert {"columns", "importance", "error", "value", "cells"} <= set(content["terms"][0])
+
+
+@pytest.mark.parametrize(("classes", "unit"), [(["no", "yes"], "% yes"), (["sales"], "")])
+def test_what_a_node_has_is_shown_in_its_unit(classes: list[str], unit: str) -> None:
+    model, graph = CrossHops(7, 4, 1, len(classes), hops=1, label_features=True), make_graph()
+    model.center += 0.25
+    model.deviation *= 0.5
+    if not unit:
+        model.predict_number(100.0, 20.0)
+    y = torch.arange(300) % 2 if unit else torch.arange(300) / 100
+    labels = neighbour_labels(y, torch.arange(300), len(classes))
+    numbers = {"age": (40.0, 10.0)}
+    explainer = HopExplainer(model, graph, SPACE, classes, labels=labels, numbers=numbers)
+    held = explainer.explain().node(0).held
+    row, columns = explainer.own_row(0)[0], {each.name: each for each in explainer.columns}
+    age, label = "neighbours: age", "neighbours: label" if unit else "neighbours: sales"
+    mean, share = (0.25 + 0.5 * row[columns[name].places[0]] for name in (age, label))
+    assert float(held[age]) == pytest.approx(40 + 10 * mean, rel=1e-3)
+    assert held[label] == (f"{share:.0%} yes" if unit else f"{100 + 20 * share:.4g}")
+    assert isinstance(graph.edge_index, Tensor)
+    around = graph.edge_index[:, graph.edge_index[1] == 0][0].unique()
+    assert held["number of neighbours"] == str(int((around != 0).sum()))
+
+
+def test_tables_arrays_figures_and_one_screen() -> None:
+    graph, model = make_graph(), make_model(bags=2)
+    whole = explain(model, graph, feature_names=SPACE, classes=["no", "yes"])
+    frame = whole.to_frame()
+    assert list(frame["term"]) == [term.name for term in whole.strongest()]
+    assert list(whole.to_frame(4)["columns"].map(len)).count(2) == 4
+    assert set(whole.to_frame(order=2)["columns"].map(len)) == {2}
+    assert whole.values.shape == (300, len(whole.feature_names))
+    np.testing.assert_allclose(
+        whole.values.sum(axis=1) + whole.base_values, margins(model, graph)[:, 0], atol=1e-9
+    )
+    axes = whole.plot(top=5)
+    assert [label.get_text() for label in axes.get_yticklabels()][::-1] == list(frame["term"][:5])
+    node = whole.node(4)
+    assert len(node.plot(top=3).patches) == 4
+    assert node.average + node.to_frame()["value"].sum() == pytest.approx(node.score)
+    plt.close("all")
+    many = explain(make_model(3, order=3), graph)
+    for each in (whole, node, whole.terms[0], many):
+        lines = repr(each).splitlines()
+        assert len(lines) <= 40 and max(map(len, lines)) <= 120
+    assert "average" in repr(whole) and "log-odds" in repr(node)
+
+
+def test_refusals_say_what_the_model_would_need() -> None:
+    graph, model = make_graph(), make_model()
+    with pytest.raises(BadInput, match="there is no node 300: give a number from 0 to 299"):
+        explain(model, graph, node=300)
+    with pytest.raises(BadInput, match="give the graph"):
+        explain(model)
+    with pytest.raises(BadInput, match="class"):
+        explain(make_model(3), graph, contrast=("2", "x"))
+    with pytest.raises(NotASum, match="HopPerceptron is not a sum of named terms"):
+        explain(HopPerceptron(7, 3, 1, 2), graph)
+    sees = CrossHops(7, 4, 1, 2, label_features=True).double().eval()
+    graph.y = (graph.x[:, 0] > 0).long()  # type: ignore[index]
+    with pytest.raises(BadInput, match="give train_nodes"):
+        explain(sees, graph)
+    whole = explain(sees, graph, train_nodes=torch.arange(100), relation="friends")
+    assert ("friends: label",) in [term.columns for term in whole.terms]
+
+
+def test_why_this_and_not_that() -> None:
+    graph, model = make_graph(), make_model(3)
+    whole = explain(model, graph, contrast=("2", "0"))
+    scores = model(graph.x, graph.edge_index).numpy()
+    np.testing.assert_allclose(total(whole)[:, 0], scores[:, 2] - scores[:, 0], atol=1e-9)
+    assert (whole.outputs, whole.unit) == (("2 rather than 0",), "log-odds")
