@@ -90,72 +90,6 @@ def test_compare_answers_with_an_interval(crossgcn: Command, shop: Path) -> None
         assert key in answer
 
 
-def test_explain_adds_up_for_a_node(crossgcn: Command, run: Path) -> None:
-    answer = result_of(crossgcn("explain", run, "--node", "u_81", "--json", "--top", "5"))
-    parts = [term["contribution"] for term in answer["terms"]]
-    assert answer["average"] + sum(parts) + answer["other_terms"] == pytest.approx(answer["score"])
-    assert answer["predicted"] == answer["class"]
-    assert all(each["node"].startswith("u_") for each in answer["neighbours"])
-    for change in answer["changes"]:
-        assert change["outcome"] != answer["predicted"]
-        assert change["before"] != change["after"]
-    shown = crossgcn("explain", run, "--node", "u_81").stdout
-    assert "neighbourhood" in shown and "for another answer" in shown
-    trained = result_of(crossgcn("explain", run, "--node", "u_81", "--json", "--raw"))
-    parts = [cross["contribution"] for cross in trained["crosses"]]
-    total = trained["bias"] + sum(parts) + trained["other_terms"] + trained["left_out"]
-    assert total == pytest.approx(trained["logits"][trained["class"]], abs=1e-5)
-    assert trained["completeness"] == 1.0
-
-
-def test_explain_lists_terms_of_one_class(crossgcn: Command, run: Path, tmp_path: Path) -> None:
-    one = ("explain", run, "--class", "books", "--top", "3", "--json")
-    answer = result_of(crossgcn(*one, "--csv", "terms.csv"))
-    assert {term["class"] for term in answer["terms"]} == {"books"}
-    assert [len(term["columns"]) for term in answer["terms"]].count(2) == 3
-    for term in answer["terms"]:
-        near = [name.startswith("neighbours: ") for name in term["columns"]]
-        assert all(near) or not any(near) or term["columns"] == ["position in the graph"]
-        assert term["whose"] == ("own" if not any(near) else "neighbourhood") or len(near) == 1
-        assert term["error"] >= 0
-    written = pd.read_csv(tmp_path / "terms.csv")
-    assert len(written) > len(answer["terms"]) and set(written["class"]) == set(answer["classes"])
-    more = result_of(crossgcn(*one[:-2], "20", "--json"))["terms"]
-    kept = [t for t in more if t["columns"] in [term["columns"] for term in answer["terms"]]]
-    assert kept == answer["terms"]
-    refused = crossgcn("explain", run, "--csv", "nowhere/terms.csv")
-    assert refused.returncode == 2 and "as --csv" in refused.stderr
-
-
-def test_explain_compares_two_classes(crossgcn: Command, run: Path) -> None:
-    this = ("explain", run, "--class", "books", "--json")
-    answer = result_of(crossgcn(*this, "--against", "toys"))
-    assert (set(answer["average"]), answer["unit"]) == ({"books rather than toys"}, "log-odds")
-    refused = crossgcn(*this, "--against", "books")
-    assert refused.returncode == 2 and "names another class" in refused.stderr
-
-
-def test_explain_as_trained_does_not_depend_on_top(crossgcn: Command, run: Path) -> None:
-    def listed(top: int) -> dict[tuple[str, str], dict[str, Any]]:
-        answer = result_of(crossgcn("explain", run, "--raw", "--top", top, "--json"))
-        return {(cross["class"], cross["cross"]): cross for cross in answer["crosses"]}
-
-    few, many = listed(3), listed(30)
-    assert all(" & " in cross["cross"] and cross["support"] > 0 for cross in few.values())
-    assert all(many[name]["stability"] == few[name]["stability"] for name in few)
-
-
-def test_explain_reads_well_at_the_terminal(crossgcn: Command, run: Path) -> None:
-    done = crossgcn("explain", run, "--top", "3")
-    assert done.returncode == 0
-    assert "class books (margin)" in done.stdout and "neighbours: " in done.stdout
-    assert "importance: standard deviation of the term over nodes" in done.stdout
-    done = crossgcn("explain", run, "--node", "u_7", "--top", "3")
-    assert "node u_7: predicted" in done.stdout and "other terms" in done.stdout
-    done = crossgcn("explain", run, "--raw", "--top", "3")
-    assert "strength: weight × occurrence" in done.stdout
-
-
 def test_new_customers_are_scored_with_their_edges(
     crossgcn: Command, run: Path, shop: Path, tmp_path: Path
 ) -> None:
@@ -257,15 +191,6 @@ def test_formulas_in_ids_are_neutralised_in_predictions(
     assert (tmp_path / "predictions.csv").read_text().splitlines()[1].startswith("'=cmd(),")
 
 
-def test_the_report_is_one_page(crossgcn: Command, run: Path, tmp_path: Path) -> None:
-    answer = result_of(crossgcn("report", run, "--nodes", "40", "--json", "--out", "page.html"))
-    page = (tmp_path / "page.html").read_text()
-    assert answer["bytes"] == len(page.encode()) < 3_000_000
-    assert answer["nodes_shown"] == 40 and answer["nodes"] == 400
-    for word in ("predicting buys", "gender", "u_", "Calibration"):
-        assert word in page
-
-
 def test_the_report_shows_the_comparison(crossgcn: Command, shop: Path, run: Path) -> None:
     tables = (shop / "nodes.csv", shop / "edges.csv", "--target", "buys")
     models = ("--models", "gcn,cross-gcn-2", "--tuning", "1")
@@ -275,21 +200,6 @@ def test_the_report_shows_the_comparison(crossgcn: Command, shop: Path, run: Pat
     assert compared["answer"][0].split(".")[0] in Path("page.html").read_text()
     refused = crossgcn("report", run, "--comparison", run)
     assert refused.returncode == 2 and "is not a comparison on tables" in refused.stderr
-
-
-def test_named_graphs_are_explained_too(crossgcn: Command, tmp_path: Path) -> None:
-    quick = ("--num-layers", "1", "--train", "all", "--num-splits", "1", "--epochs", "250")
-    assert crossgcn("train", "citeseer-cross", *quick, "--out", "cross").returncode == 0
-    answer = result_of(crossgcn("explain", "cross", "--order", "2", "--json"))
-    pairs = {term["class"]: term["columns"] for term in reversed(answer["terms"])}
-    planted = [
-        {name.removeprefix("neighbours: ") for name in pairs[str(label)]}
-        == {f"x{2 * label}", f"x{2 * label + 1}"}
-        for label in range(6)
-    ]
-    assert sum(planted) == 6
-    refused = crossgcn("predict", "cross", tmp_path / "nodes.csv")
-    assert refused.returncode == 2 and "was not trained on tables" in refused.stderr
 
 
 def test_a_split_column_is_kept_to(crossgcn: Command, shop: Path, tmp_path: Path) -> None:
@@ -310,27 +220,6 @@ def test_a_table_without_edges_is_a_table_of_rows(crossgcn: Command, shop: Path)
     options = ("--target", "buys", "--model", "mlp", *QUICK)
     assert result_of(crossgcn("train", shop / "nodes.csv", *options, "--out", "rows"))["mean"] > 0
     assert crossgcn("predict", "rows", shop / "new_nodes.csv").returncode == 0
-
-
-def test_a_model_without_crosses_has_none_to_add(crossgcn: Command, shop: Path) -> None:
-    options = ("--target", "buys", "--model", "gcn", *QUICK)
-    tables = (shop / "nodes.csv", shop / "edges.csv")
-    assert crossgcn("train", *tables, *options, "--out", "plain").returncode == 0
-    done = crossgcn("predict", "plain", shop / "new_nodes.csv", "--crosses", "2")
-    assert done.returncode == 2 and "has no crosses to name" in done.stderr
-    assert crossgcn("explain", "plain").returncode == 0
-
-
-def test_a_model_that_is_no_sum_is_reported_without_crosses(
-    crossgcn: Command, shop: Path, tmp_path: Path
-) -> None:
-    options = ("--target", "buys", "--model", "gin", *QUICK)
-    assert crossgcn("train", shop / "nodes.csv", shop / "edges.csv", *options, "--out", "gin")
-    done = crossgcn("report", "gin")
-    assert done.returncode == 0, done.stderr
-    assert "the page will show no crosses and no single nodes" in done.stderr
-    assert "No crosses to name" in (tmp_path / "gin" / "report.html").read_text()
-    assert crossgcn("explain", "gin").returncode == 2
 
 
 def test_no_table_is_written_over(crossgcn: Command, run: Path, shop: Path, tmp_path: Path) -> None:
@@ -395,21 +284,6 @@ def test_other_names_are_not_resumed(crossgcn: Command, shop: Path, tmp_path: Pa
 def test_work_is_not_mixed_with_the_tables(crossgcn: Command, shop: Path) -> None:
     done = crossgcn("train", shop / "nodes.csv", "--target", "buys", "--resume", "--out", shop)
     assert done.returncode == 2 and "give the results their own folder" in done.stderr
-
-
-def test_the_order_of_crosses_is_one_the_model_has(crossgcn: Command, run: Path) -> None:
-    done = crossgcn("explain", run, "--order", "3")
-    assert done.returncode == 2 and "multiplies at most 2 features" in done.stderr
-    done = crossgcn("explain", run, "--order", "2", "--node", "u_1")
-    assert done.returncode == 2 and "leave it out with --node" in done.stderr
-
-
-@pytest.mark.parametrize("out", ["absent/page.html", "."])
-def test_a_report_that_cannot_be_written_is_refused_at_once(
-    out: str, crossgcn: Command, run: Path
-) -> None:
-    done = crossgcn("report", run, "--out", out)
-    assert done.returncode == 2 and "give the name of a file" in done.stderr
 
 
 def test_one_split_is_no_verdict_on_the_page(crossgcn: Command, shop: Path, run: Path) -> None:

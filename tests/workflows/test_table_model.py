@@ -67,12 +67,11 @@ def test_new_tables_explanations_reports_and_folders(fitted: TableModel, tmp_pat
     assert alone.iloc[2].equals(with_edges.iloc[2]) and not alone.iloc[0].equals(with_edges.iloc[0])
     with pytest.warns(UserWarning, match="column gender: 3 values not seen.* such as 'martian'"):
         fitted.predict(new.assign(gender="martian"), edges)
-    assert {"gender", "age"} & {name for names in fitted.explain()["columns"] for name in names}
-    one = fitted.explain(SHOP.nodes["customer"].iloc[0], top=5)
-    assert "contribution" in one.columns
-    terms = fitted.terms()
-    total = terms.base_values + terms.values.sum(axis=1)
-    assert total == pytest.approx(terms.scores)
+    terms = fitted.explain()
+    assert {"gender", "age"} <= {name for term in terms.terms for name in term.columns}
+    assert terms.base_values + terms.values.sum(axis=1) == pytest.approx(terms.scores)
+    one = fitted.explain(SHOP.nodes["customer"].iloc[0])
+    assert one.average + one.values.sum() == pytest.approx(one.score)
     page = fitted.report(tmp_path / "report.html")
     assert "<html" in page.read_text()
     fitted.save(tmp_path / "saved")
@@ -107,7 +106,7 @@ def test_before_the_fit() -> None:
     for use in uses:
         with pytest.raises(BadInput, match=r"fit\(\)"):
             use()
-    assert set(model.fit().explain(top=2)["class"]) == set(SHOP.nodes["buys"].dropna())
+    assert set(model.fit().explain().outputs) == set(SHOP.nodes["buys"].dropna())
     assert "cross-gcn, trained on 300 nodes" in repr(model)
 
 

@@ -38,6 +38,8 @@ _OF_GRAND = (
     "--warm-up",
 )
 LEFT = {
+    "explain --raw": "terms are purified; explain lists products of features for bags of words",
+    "report --compare": "write a page for each run; crossgcn compare pairs models split by split",
     "bench": "use python -m benchmarks NAME in a checkout",
     "links": _IN_EXAMPLES.format("link_prediction.py"),
     "reproduce": "use python -m paper in a checkout",

@@ -1,0 +1,242 @@
+"""``explain``, ``report`` and ``predict --crosses`` on the counties."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest_fixtures import run_command
+from hostile_texts import CONTROLS
+
+from crossgcn import explain
+from crossgcn.data import read_real
+from crossgcn.experiments.run_folder import open_run
+
+Command = Callable[..., CompletedProcess[str]]
+UNUSED = "state,economy,rural_urban_code,birth_rate,death_rate,international_migration_rate"
+QUICK = ("--num-splits", 2, "--epochs", 3, "--bags", 2, "--workers", 1)
+
+
+def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def page_data(path: Path) -> dict[str, Any]:
+    (script,) = re.findall(r'id="page-data">(.*?)</script>', path.read_text())
+    content: dict[str, Any] = json.loads(script)
+    return content
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of the counties, and a run on each of two targets."""
+    folder = tmp_path_factory.mktemp("counties")
+    tables = read_real("us-county")
+    tables.nodes.to_csv(folder / "nodes.csv", index=False)
+    tables.edges.to_csv(folder / "edges.csv", index=False)
+    for target, other, more in (
+        ("winner", "democratic_share", ("--threshold", "auto")),
+        ("democratic_share", "winner", ()),
+    ):
+        done = run_command(
+            "train", folder / "nodes.csv", folder / "edges.csv", "--target", target, *QUICK,
+            "--ignore", f"{other},{UNUSED}", "--name-column", "name",
+            "--relation", "borders", *more, "--out", folder / target,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_terms_of_a_class(crossgcn: Command, folder: Path, tmp_path: Path) -> None:
+    run = folder / "winner"
+    done = ("explain", run, "--top", 3, "--csv", "terms.csv", "--out", "listed", "--json")
+    answer = result_of(crossgcn(*done))
+    assert answer["unit"] == "log-odds" and answer["purified"] is True
+    assert [len(term["columns"]) for term in answer["terms"]].count(2) == 3
+    for term in answer["terms"]:
+        assert {"class", "columns", "importance", "error"} <= set(term)
+        assert "cells" in term or "slope" in term
+    columns = {name for term in answer["terms"] for name in term["columns"]}
+    assert any(name.startswith("borders: ") for name in columns)
+    assert not any("neighbours" in name for name in columns)
+    assert len(pd.read_csv(tmp_path / "listed" / "terms.csv")) == len(answer["terms"])
+    every = pd.read_csv(tmp_path / "terms.csv")
+    assert len(every) > 50 and every["importance"].is_monotonic_decreasing
+    pairs = result_of(crossgcn("explain", run, "--order", 2, "--json"))["terms"]
+    assert {len(term["columns"]) for term in pairs} == {2}
+    screen = crossgcn("explain", run, "--top", 3).stdout
+    assert "class republican (log-odds)" in screen and "2 hops: " in screen
+    assert "importance of all terms together: of one column" in screen
+    against = result_of(crossgcn("explain", run, "--class", "democrat", "--json"))
+    assert against["average"]["democrat"] == pytest.approx(-answer["average"]["republican"])
+
+
+def test_one_term(crossgcn: Command, folder: Path) -> None:
+    run = folder / "winner"
+    (term,) = result_of(crossgcn("explain", run, "--term", "bachelor_rate", "--json"))["terms"]
+    known = [cell for cell in term["cells"] if cell["names"] != ["missing"]]
+    assert len(known) == 24 and sum(cell["nodes"] for cell in term["cells"]) == 3220
+    named = ("--term", "bachelor_rate", "--term", "2 hops: bachelor_rate")
+    for columns in (named, ("--term", "2 hops: bachelor_rate × bachelor_rate")):
+        done = crossgcn("explain", run, *columns)
+        assert done.returncode == 0 and "2 hops: bachelor_rate" in done.stdout
+    refused = crossgcn("explain", run, "--term", "bachelor_rat")
+    assert refused.returncode == 2 and "column 'bachelor_rat'" in refused.stderr
+    assert "'bachelor_rate'" in refused.stderr
+
+
+@pytest.mark.parametrize("target", ["winner", "democratic_share"])
+def test_a_node_adds_up(target: str, crossgcn: Command, folder: Path) -> None:
+    run = folder / target
+    answer = result_of(crossgcn("explain", run, "--node", "6075", "--json"))
+    values = [term["value"] for term in answer["terms"]]
+    assert answer["average"] + sum(values) == pytest.approx(answer["score"])
+    assert np.abs(values).tolist() == sorted(np.abs(values), reverse=True)
+    shown = {tuple(term["columns"]): term["shown"] for term in answer["terms"]}
+    assert shown["median_income",] == ["101,873"]
+    assert all(len(term["shown"]) <= len(term["columns"]) for term in answer["terms"])
+    for change in answer["changes"]:
+        assert change["outcome"] != answer["predicted"] and change["before"] != change["after"]
+    screen = crossgcn("explain", run, "--node", "San Francisco County", "--top", 9).stdout
+    assert "node San Francisco County (6075)" in screen and "Marin County (6041)" in screen
+    assert "other terms" in screen and "score" in screen
+    assert ("for another answer" in screen) == (target == "winner")
+    view = explain(run, node="6075")
+    assert view.score == pytest.approx(answer["score"]) and "borders: " in repr(explain(run))
+
+
+def test_what_does_not_fit_is_refused(crossgcn: Command, folder: Path) -> None:
+    run = folder / "winner"
+    for options, words in (
+        (("--node", "x"), "there is no node 'x' among the 3220"),
+        (("--order", 3), "--order 3, but this model crosses at most 2 columns"),
+        (("--order", 2, "--node", "6075"), "give one of --node, --term and --order"),
+        (("--class", "green"), "class"),
+        (("--against", "democrat"), "--against names another class"),
+        (("--csv", "nowhere/terms.csv"), "give the name of a file in an existing folder"),
+        (("--raw",), "--raw is not part of crossgcn any more"),
+    ):
+        done = crossgcn("explain", run, *options)
+        assert done.returncode == 2 and words in done.stderr, done.stderr
+        assert not CONTROLS & set(done.stderr)
+
+
+def test_what_a_run_is_made_of_is_not_overwritten(crossgcn: Command, folder: Path) -> None:
+    run = folder / "winner"
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for option, path in (
+        ("--csv", run / "model.safetensors"),
+        ("--csv", folder / "nodes.csv"),
+        ("--csv", next(run.rglob("epochs.csv"))),
+    ):
+        done = crossgcn("explain", run, option, path)
+        assert done.returncode == 2 and "give another name" in done.stderr, done.stderr
+    for path in (run / "model.safetensors", run / "chosen.json", folder / "edges.csv"):
+        done = crossgcn("report", run, "--nodes", 1, "--out", path)
+        assert done.returncode == 2 and "give another name" in done.stderr, done.stderr
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    for out in ("absent/page.html", "."):
+        done = crossgcn("report", run, "--out", out)
+        assert done.returncode == 2 and "give the name of a file" in done.stderr
+
+
+def test_crosses_of_nodes_have_the_sign_of_the_predicted_class(
+    crossgcn: Command, folder: Path, tmp_path: Path
+) -> None:
+    run = folder / "winner"
+    assert crossgcn("predict", run, "--crosses", 2, "--out", "p.csv").returncode == 0
+    frame = pd.read_csv(tmp_path / "p.csv", dtype={"fips": str})
+    whole = explain(run)
+    trained = open_run(run)
+    threshold = trained.chosen.record["threshold"]
+    second = np.where(whole.scores[:, 0] > 0, "republican", "democrat")
+    by_threshold = np.flatnonzero(second != frame["predicted"].to_numpy())
+    assert len(by_threshold) > 20, threshold  # where the probability says another class
+    for place in [*by_threshold[:3].tolist(), 0, 1]:
+        node = whole.node(frame["fips"][place])
+        sign = 1 if node.predicted == "republican" else -1
+        assert node.predicted == frame["predicted"][place]
+        parts = zip(node.terms, node.values, strict=True)
+        crosses = [(term, sign * value) for term, value in parts if len(term.columns) > 1][:2]
+        expected = "; ".join(f"{term.name} {value:+.3g}" for term, value in crosses)
+        assert frame["top_crosses"][place] == expected
+
+
+@pytest.mark.parametrize("target", ["winner", "democratic_share"])
+def test_the_page_holds_what_explain_says(
+    target: str, crossgcn: Command, folder: Path, tmp_path: Path
+) -> None:
+    run = folder / target
+    told = ("report", run, "--nodes", 5, "--crosses", 3, "--out", "page.html", "--json")
+    answer = result_of(crossgcn(*told))
+    assert answer["nodes_shown"] == 5 and answer["bytes"] == Path("page.html").stat().st_size
+    data = page_data(tmp_path / "page.html")
+    items = {tuple(item["columns"]): item for item in data["terms"]["items"]}
+    for term in result_of(crossgcn("explain", run, "--top", 3, "--json"))["terms"]:
+        item = items[tuple(term["columns"])]
+        assert item["importance"]["0"] == pytest.approx(term["importance"], rel=1e-3)
+        assert item["error"]["0"] == pytest.approx(term["error"], rel=1e-3)
+    ids = dict(zip(open_run(run).shown, open_run(run).ids, strict=True))
+    for row in data["nodes"]["rows"][:2]:
+        one = result_of(crossgcn("explain", run, "--node", ids[row["id"]], "--json"))
+        assert row["score"] == pytest.approx(one["score"], rel=1e-3)
+        assert row["start"] == pytest.approx(one["average"], rel=1e-3)
+        near = [[name, pytest.approx(amount, rel=1e-3)] for name, _, amount, _ in row["near"]]
+        assert [[n["node"], n["contribution"]] for n in one["neighbours"]][:24] == near
+    if target == "winner":  # The answers follow the threshold, and so does how sure they are.
+        bins = data["performance"]["calibration"]["bins"]
+        assert min(each["confidence"] for each in bins) < 0.5
+        assert crossgcn("report", run, "--nodes", 0).returncode == 0
+
+
+def test_models_of_layers_and_models_that_are_no_sums(
+    crossgcn: Command, folder: Path, tmp_path: Path
+) -> None:
+    tables = (folder / "nodes.csv", folder / "edges.csv", "--target", "winner", "--ignore",
+              f"democratic_share,{UNUSED}")  # fmt: skip
+    quick = ("--num-splits", 2, "--epochs", 3, "--workers", 1)
+    for model in ("cross-gcn", "gin"):
+        assert crossgcn("train", *tables, *quick, "--model", model, "--out", model).returncode == 0
+    answer = result_of(crossgcn("explain", "cross-gcn", "--json"))
+    for term in answer["terms"]:
+        near = [name.startswith("neighbours: ") for name in term["columns"]]
+        assert all(near) or not any(near) or term["columns"] == ["position in the graph"]
+        assert term["error"] >= 0  # over the two runs
+    assert "Of neighbours, inside" in " ".join(crossgcn("explain", "cross-gcn").stdout.split())
+    assert crossgcn("report", "cross-gcn", "--nodes", 3).returncode == 0
+    assert crossgcn("predict", "cross-gcn", "--crosses", 1).returncode == 0
+    done = crossgcn("report", "gin", "--nodes", 3)
+    assert done.returncode == 0 and "cannot list crosses" in " ".join(done.stdout.split())
+    assert "No crosses to name" in (tmp_path / "gin" / "report.html").read_text()
+    refused = crossgcn("explain", "gin")
+    assert refused.returncode == 2 and "layer 1" in refused.stderr
+    refused = crossgcn("predict", "gin", "--crosses", 1)
+    assert refused.returncode == 2 and "no crosses to name" in refused.stderr
+
+
+def test_planted_pairs_and_words(crossgcn: Command) -> None:
+    quick = ("--num-splits", 1, "--workers", 1)
+    planted = ("citeseer-cross", "--num-layers", 1, "--train", "all", "--epochs", 250)
+    assert crossgcn("train", *planted, *quick, "--out", "cross").returncode == 0
+    terms = result_of(crossgcn("explain", "cross", "--order", 2, "--json"))["terms"]
+    first = {term["class"]: term["columns"] for term in reversed(terms)}
+    for label in range(6):
+        names = {name.removeprefix("neighbours: ") for name in first[str(label)]}
+        assert names == {f"x{2 * label}", f"x{2 * label + 1}"}
+    assert crossgcn("train", "citeseer", "--epochs", 30, *quick, "--out", "words").returncode == 0
+    answer = result_of(crossgcn("explain", "words", "--top", 20, "--json"))
+    pairs = [term for term in answer["terms"] if len(term["columns"]) == 2]
+    assert len(pairs) == 120 and "it has 3,703 columns" in answer["reason"]
+    assert crossgcn("report", "words", "--nodes", 3).returncode == 0
+    refused = crossgcn("explain", "words", "--node", "3")
+    assert refused.returncode == 2 and "at most 200 columns" in refused.stderr
+    assert "train cross-hops" in refused.stderr
