@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tables.nodes.to_csv(folder / "nodes.csv", index=False)
     tables.edges.to_csv(folder / "edges.csv", index=False)
     for target, other, more in (
-        ("winner", "democratic_share", ("--threshold", "auto")),
+        ("winner", "democratic_share", ("--set", "threshold=auto")),
         ("democratic_share", "winner", ()),
     ):
         done = run_command(

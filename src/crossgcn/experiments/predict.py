@@ -61,7 +61,7 @@ def class_scores(
     nodes = torch.arange(data.x.size(0)) if nodes is None else nodes
     with torch.no_grad():
         scores = [
-            exact(*graph.view(part, model.propagations))[:, : model.num_scores]
+            exact(*graph.view(part, model.propagations))
             for part in torch.split(nodes, _NODES_AT_ONCE)
         ]
     return torch.cat(scores)
@@ -146,7 +146,7 @@ def score_known_nodes(run: RunFolder) -> Scored:
         scores = score_nodes(run)
     elif run.config.batch_size is not None:
         exact = deepcopy(model).double()
-        scores = infer(exact, source_of(stored))[:, : exact.num_scores]
+        scores = infer(exact, source_of(stored))
     else:
         scores = class_scores(model, stored.to_data())
     encoded = preprocess.encoding is not None
