@@ -58,8 +58,9 @@ def predict(
             score_new_nodes,
             score_without_edges,
         )
-        from crossgcn.experiments.run_folder import open_run
+        from crossgcn.experiments.run_folder import open_run, refuse_overwriting
 
+        refuse_overwriting(run, out)
         trained = open_run(run, load=nodes is not None or crosses > 0)
     with status("scoring"):
         if nodes is None:

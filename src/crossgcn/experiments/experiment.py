@@ -40,7 +40,7 @@ from crossgcn.training.metrics import (
     task_of_outputs,
 )
 from crossgcn.training.pool import count_epochs, train_many
-from crossgcn.training.records import write_record
+from crossgcn.training.records import RECORD, write_record
 from crossgcn.training.trainer import SHARED_SETTINGS, Run, Trainer
 
 MOST_HOPS = 10
@@ -211,6 +211,8 @@ class Experiment:
         with lock:
             options = {"save_models": save_models, "threads": threads, "read_test": read_test}
             trainer = self.trainer(device=device, folder=out, training=training, **options)
+            if out is not None:
+                self._refuse_other_runs(out)
             if out is not None and save_models:
                 clear_model(out)
             folders = [out / name if out else None for name in self.folders]
@@ -228,6 +230,17 @@ class Experiment:
                     chosen = [_keep_best(of_run, run.folder) for of_run, run in pairs]
                 results.append(RepeatedRuns(config, tuple(chosen), self.test_to_train))
             return results
+
+    def _refuse_other_runs(self, out: Path) -> None:
+        """Refuse a folder with runs of splits that this experiment does not have."""
+        for config, name in zip(self.configs, self.folders, strict=True):
+            planned = {run.folder for run in self.runs_of(config, out / name)}
+            for path in sorted((out / name).glob(f"split-*/{RECORD}")):
+                if path.parent not in planned:
+                    raise BadInput(
+                        f"{out}: run `{path.parent.name}` is not among the {len(planned)} of this "
+                        "training: the folder would mix two trainings; give another --out"
+                    )
 
     @property
     def test_to_train(self) -> float:

@@ -349,6 +349,11 @@ def _read_splits(path: Path, runs: Sequence[FinishedRun], num_nodes: int) -> tup
     )
     for run in runs:
         index = run.record["split"]["index"]
+        if not 0 <= index < len(splits):
+            raise BadInput(
+                f"{path.parent}: run `{run.folder.name}` is not in `{path.name}`: the folder mixes "
+                "two trainings; use a new one"
+            )
         if run.record["split"] != {"index": index} | describe_split(splits[index]):
             raise BadInput(f"{run.folder / RECORD}: {path.name} holds another split; train again")
     return splits

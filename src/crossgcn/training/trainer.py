@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch_geometric.data import Data
 
 from crossgcn.data.preprocess import Preprocess
@@ -258,12 +259,32 @@ class Trainer(RunTrainer):
         return record
 
 
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's generator within a block, and restore its state afterwards."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
+class seeded(TorchFunctionMode):
+    """Draw all random numbers of this thread within a block from a generator of its own.
+
+    The weights are those after ``torch.manual_seed(seed)``, but torch's own generator, which all
+    threads share, is neither read nor changed.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Call a function of torch; one that draws uses the generator."""
+        kwargs = kwargs or {}
+        if getattr(function, "__name__", "") in _DRAWING and kwargs.get("generator") is None:
+            kwargs["generator"] = self._generator
+        return function(*args, **kwargs)
+
+
+_DRAWING = {
+    *("uniform_", "normal_", "bernoulli_", "random_", "exponential_", "trunc_normal_"),
+    *("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial"),
+    *("kaiming_uniform_", "kaiming_normal_", "xavier_uniform_", "xavier_normal_"),
+}
 
 
 @contextmanager
@@ -279,31 +300,3 @@ def using_threads(threads: int) -> Iterator[None]:
 
 SHARED_SETTINGS = ("dataset", "splits", "num_splits", "train", "repeats", "seed")
 """Settings that configurations must have in common to be trained on the same splits."""
-
-
-def shared_settings(config: RunConfig) -> tuple[Any, ...]:
-    """Return the dataset and the splits of a configuration."""
-    return tuple(getattr(config, name) for name in SHARED_SETTINGS)
-
-
-class JointTrainer(RunTrainer):
-    """Trains runs of several experiments by the trainer of their :func:`shared_settings`."""
-
-    def __init__(self, trainers: Mapping[tuple[Any, ...], Trainer]) -> None:
-        self.trainers: dict[tuple[Any, ...], Trainer] = dict(trainers)
-        self.device = next((one.device for one in trainers.values()), torch.device("cpu"))
-
-    def _trainer(self, run: Run) -> Trainer:
-        return self.trainers[shared_settings(run.config)]
-
-    def identity(self, run: Run) -> Record:  # noqa: D102
-        return self._trainer(run).identity(run)
-
-    def prepare(self, runs: Iterable[Run]) -> None:  # noqa: D102
-        for run in runs:
-            self._trainer(run).prepare([run])
-
-    def train(  # noqa: D102
-        self, run: Run, on_epochs: OnEpochs | None = None
-    ) -> Record | WorkFailed:
-        return self._trainer(run).train(run, on_epochs)
