@@ -91,11 +91,6 @@ class CrossFeatureTransform(nn.Module):
     propagations = ()
     """It has no hops, so it can be a layer of a model."""
 
-    @property
-    def capturable(self) -> bool:
-        """Whether a CUDA graph can record it, as far as is known."""
-        return isinstance(self.aggregator, PerUnit | OrderAttention | None)
-
     def __init__(
         self,
         in_channels: int,
@@ -150,7 +145,7 @@ class CrossFeatureTransform(nn.Module):
     def forward(self, x: Tensor | SparseMatrix) -> Tensor:
         """Transform each row of ``x``."""
         out = self.transform(x)
-        return out if self.bias is None else out + self.bias.unsqueeze(-2)
+        return out if self.bias is None else out + self.bias
 
     def transform(self, x: Tensor | SparseMatrix) -> Tensor:
         """Transform each row of ``x`` without adding the bias."""
@@ -185,6 +180,11 @@ class CrossFeatureTransform(nn.Module):
         if isinstance(self.aggregator, PerUnit):
             return self.aggregator(hidden)  # type: ignore[no-any-return]
         return cast(Tensor, self.aggregator(torch.stack(hidden)))
+
+    @property
+    def capturable(self) -> bool:
+        """Whether a CUDA graph can record it, as far as is known."""
+        return isinstance(self.aggregator, PerUnit | OrderAttention | None)
 
     @property
     def num_projections(self) -> int:
@@ -232,7 +232,7 @@ class CrossFeatureTransform(nn.Module):
 
     def _projections(self) -> Tensor:
         """Return all projections side by side, ``[in_channels, order * out_channels]``."""
-        return self.weight.movedim(-1, -3).flatten(-2)
+        return self.weight.movedim(-1, 0).flatten(1)
 
     def _materialize(self, in_channels: int) -> None:
         assert isinstance(self.weight, UninitializedParameter)

@@ -153,21 +153,24 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
             if size is not None and self.flow != "source_to_target":
                 raise BadInput("a bipartite input (x_src, x_dst) needs flow='source_to_target'")
             edge_index, edge_weight = self._prepare(edge_index, edge_weight, x, size)
-        edges = (edge_index, edge_weight, size)
+
+        def aggregate(sent: Tensor) -> Tensor:
+            return self._aggregate(sent, edge_index, edge_weight, size)
+
         if not self.aggregate_first:
-            out = self._join(self.transform(x), *edges)
+            out = aggregate(self.transform(x))
         elif self._is_linear:
             # NOTE[D1] Â(xW) is (Âx)W: projecting first keeps a sparse x sparse.
-            out = self.transform.combine(self._join(self.transform.project(x), *edges))
+            out = self.transform.combine(aggregate(self.transform.project(x)))
         elif isinstance(x, Tensor) and x.layout == torch.strided:
-            out = self.transform(self._join(x, *edges))
+            out = self.transform(aggregate(x))
         else:
             raise BadInput(
                 f"aggregate_first=True with aggr={self.aggr!r} needs dense features, because that "
                 "aggregation does not commute with a projection: use aggregate_first=False, "
                 "aggr='add' or 'mean', or x.to_dense()"
             )
-        return self._add_bias(out)
+        return out if self.bias is None else out + self.bias
 
     def message(self, x_j: Tensor, edge_weight: Tensor | None) -> Tensor:
         """Weight the message of each edge."""
@@ -254,24 +257,21 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
         """Whether the aggregation commutes with a projection."""
         return type(self.aggr_module) in (SumAggregation, MeanAggregation)
 
-    def _add_bias(self, out: Tensor) -> Tensor:
-        return out if self.bias is None else out + self.bias.unsqueeze(-2)
-
-    def _join(
+    def _aggregate(
         self, sent: Tensor, edge_index: Any, edge_weight: Tensor | None, size: Size | None
     ) -> Tensor:
         """Aggregate what nodes send to their neighbours."""
-        joined: Tensor
+        out: Tensor
         if not isinstance(edge_index, SparseMatrix):
             pair = sent if size is None else (sent, None)
-            joined = self.propagate(edge_index, x=pair, edge_weight=edge_weight, size=size)
+            out = self.propagate(edge_index, x=pair, edge_weight=edge_weight, size=size)
         elif self.sums_neighbours:
-            joined = edge_index @ sent
+            out = edge_index @ sent
         else:
             weights = edge_index.values.to(sent.dtype).unsqueeze(-1)
             messages = sent.index_select(0, edge_index.columns) * weights
-            joined = self.aggr_module(messages, edge_index.rows, dim_size=edge_index.shape[0])
-        return joined
+            out = self.aggr_module(messages, edge_index.rows, dim_size=edge_index.shape[0])
+        return out
 
     def _prepare(
         self, edge_index: Any, edge_weight: Tensor | None, source: Features, size: Size | None
@@ -286,7 +286,7 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
         if not self.normalize:
             return edge_index, edge_weight
         nodes = size or (source.shape[-2], source.shape[-2])
-        if self._cache is not None:
+        if self._cache is not None and not self.explain:
             kept, *cached = self._cache
             if kept != nodes:
                 raise BadInput(
@@ -320,7 +320,7 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
         if sparse:
             assert edge_weight is not None
             edge_index, edge_weight = _to_adjacency(edge_index, edge_weight, nodes), None
-        if self.cached:
+        if self.cached and not self.explain:
             self._cache = (nodes, edge_index, edge_weight)
         return edge_index, edge_weight
 

@@ -49,7 +49,7 @@ class MLPTransform(nn.Module):
     def combine(self, projections: Tensor) -> Tensor:
         """Apply the rest to projections."""
         bias = self.hidden.bias
-        hidden = torch.relu(projections if bias is None else projections + bias.unsqueeze(-2))
+        hidden = torch.relu(projections if bias is None else projections + bias)
         out: Tensor = self.output(hidden)
         return out
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any, cast
 
 import torch
@@ -64,15 +64,11 @@ class NodeClassifier(nn.Module):
         if edge_index is None and self.num_hops:
             raise BadInput(f"{type(self).__name__} needs edges: call model(x, edge_index)")
         hidden: Any = x
-        hop = 0
+        edges = iter(edge_index) if isinstance(edge_index, Sequence) else repeat(edge_index)
         for position, layer in enumerate(self.layers):
-            hops = len(_propagations(layer))
-            edges = edge_index
-            if isinstance(edge_index, Sequence):
-                edges = edge_index[hop] if hops == 1 else edge_index[hop : hop + hops]
-            hop += hops
             hidden = self.enter_layer(position, hidden)
-            hidden = self.apply_layer(layer, hidden, edges, edge_weight)
+            of_layer = next(edges) if _propagations(layer) else None
+            hidden = self.apply_layer(layer, hidden, of_layer, edge_weight)
         return self.in_unit(hidden)
 
     def enter_layer(self, position: int, hidden: Any) -> Any:
@@ -82,10 +78,9 @@ class NodeClassifier(nn.Module):
     def apply_layer(
         self, layer: nn.Module, x: Any, edge_index: Edges, edge_weight: Tensor | None
     ) -> Tensor:
-        """Call one layer, with edges if it has hops."""
-        if not _propagations(layer):
-            return cast(Tensor, layer(x))
-        return cast(Tensor, layer(x, edge_index, edge_weight))
+        """Call one layer, with edges if it is a graph layer."""
+        out: Tensor = layer(x, edge_index, edge_weight) if _propagations(layer) else layer(x)
+        return out
 
     def predict_number(self, mean: float = 0.0, deviation: float = 1.0) -> None:
         """Make this a model of a number: in evaluation, its scores are in the number's unit.
@@ -102,12 +97,12 @@ class NodeClassifier(nn.Module):
 
     @property
     def propagations(self) -> tuple[EdgeKind, ...]:
-        """The kind of edges of each hop, all layers together."""
+        """The kind of edges of each graph layer, first to last."""
         return tuple(kind for layer in self.layers for kind in _propagations(layer))
 
     @property
     def num_hops(self) -> int:
-        """Number of hops, all layers together."""
+        """Number of graph layers, each of one hop."""
         return len(self.propagations)
 
     @property
@@ -147,5 +142,5 @@ def layer_widths(
 
 
 def _propagations(layer: nn.Module) -> tuple[EdgeKind, ...]:
-    """Return a layer's hops; a layer of another package has one, of GCN's edges."""
+    """Return the kind of edges of a graph layer; one of another package has GCN's."""
     return cast("tuple[EdgeKind, ...]", getattr(layer, "propagations", ("gcn",)))
