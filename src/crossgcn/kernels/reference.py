@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch_geometric.utils import scatter
 
 from crossgcn.kernels.dropout_bits import DropoutBits, keep
 from crossgcn.kernels.pattern import Pattern
@@ -141,44 +140,3 @@ def _split(
         order_weights = with_one_first(order_weights)
     parts = projections.chunk(order_weights.numel(), dim=-1)
     return parts, order_weights.to(projections.dtype).unbind()
-
-
-def attend(
-    pattern: Pattern, values: Tensor, x: Tensor, own: Tensor, attention: Tensor, slope: float
-) -> Tensor:
-    r"""Average the rows of ``x`` that each row lists, with the weights of GATv2.
-
-    .. math:: \mathbf{z}_i = \sum_j a_{ij}\mathbf{x}_j, \qquad a_{ij} \propto w_{ij}
-        \exp\bigl(\mathbf{s}^{\top}\,\mathrm{LeakyReLU}(\mathbf{x}_j + \mathbf{o}_i)\bigr)
-
-    Args:
-        values: The weight :math:`w` of each edge; the absolute weights of a row add up to 1.
-        x: ``[columns, channels]``.
-        own: :math:`\mathbf{o}`, ``[rows, channels]``.
-        attention: :math:`\mathbf{s}` of each head, ``[heads, channels per head]``.
-        slope: Of the LeakyReLU.
-    """
-    rows, heads = pattern.rows, attention.shape
-    sent = x.view(-1, *heads).index_select(0, pattern.columns)
-    together = sent + own.reshape(-1, *heads)[rows]
-    scores = (functional.leaky_relu(together, slope) * attention).sum(dim=-1)
-    return softmax_mean(scores, values, sent, rows, pattern.num_rows)
-
-
-def softmax_mean(
-    scores: Tensor, values: Tensor, sent: Tensor, rows: Tensor, num_rows: int
-) -> Tensor:
-    """Average messages by the softmax of their scores, times the weights of their edges.
-
-    Args:
-        scores: ``[edges, heads]``.
-        values: ``[edges]``.
-        sent: Messages, ``[edges, heads, channels per head]``.
-        rows: Row of each edge; a row without edges is zero.
-    """
-    highest = scatter(scores.detach(), rows, dim_size=num_rows, reduce="max")
-    shares = (scores - highest[rows]).exp()
-    weights = values.to(sent.dtype).unsqueeze(-1)
-    joined: Tensor = scatter((shares * weights).unsqueeze(-1) * sent, rows, dim_size=num_rows)
-    whole: Tensor = scatter(shares * weights.abs(), rows, dim_size=num_rows)
-    return (joined / whole.masked_fill(whole == 0, 1.0).unsqueeze(-1)).flatten(1)
