@@ -85,8 +85,8 @@ class CrossHops(NodeClassifier):
     ) -> None:
         if num_layers != 1:
             raise BadInput(
-                f"{type(self).__name__} has one layer; got num_layers={num_layers!r}: leave it out, "
-                "and give hops for a larger neighbourhood"
+                f"{type(self).__name__} has one layer; got num_layers={num_layers!r}: leave it "
+                "out, and give hops for a larger neighbourhood"
             )
         out_channels = hidden_channels if out_channels is None else out_channels
         if not isinstance(order, int):
