@@ -7,7 +7,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from crossgcn.kernels.cpu_loops import _jit, is_private
+from crossgcn.kernels.cpu_loops import is_private, jit
 
 
 def add_one(number: int) -> int:
@@ -23,11 +23,11 @@ def test_a_folder_that_others_can_write_is_not_used(
     shared.chmod(mode)
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(shared))
     monkeypatch.setenv("XDG_CACHE_HOME", str(own))
-    path = Path(_jit()(add_one).stats.cache_path)  # type: ignore[attr-defined]
+    path = Path(jit()(add_one).stats.cache_path)  # type: ignore[attr-defined]
     assert path.is_relative_to(shared if private else own / "crossgcn")
     assert is_private(path)
     if not private:
         own.chmod(0o777)
         is_private.cache_clear()
-        assert _jit()(add_one).stats.cache_path is None  # type: ignore[attr-defined]
+        assert jit()(add_one).stats.cache_path is None  # type: ignore[attr-defined]
     assert str(shared) == numba.config.CACHE_DIR  # type: ignore[attr-defined]

@@ -11,10 +11,10 @@ from typing import Any
 import numba
 import numpy as np
 
-from crossgcn.kernels.cpu_loops import _add_scaled, _compiled, _jit
+from crossgcn.kernels.cpu_loops import add_scaled, compiled, jit
 
 
-@_compiled
+@compiled
 def score_units(projections: Any, gates: Any, weight: Any, bias: Any, scores: Any) -> None:
     """Multiply up projections, sum the orders, and read out the classes of each bag.
 
@@ -35,10 +35,10 @@ def score_units(projections: Any, gates: Any, weight: Any, bias: Any, scores: An
         for u in range(bag * width, (bag + 1) * width):
             _combine(projections, gates, u, products, unit)
             for c in range(classes):
-                _add_scaled(unit, weight[c, u], scores[bag, c])
+                add_scaled(unit, weight[c, u], scores[bag, c])
 
 
-@_compiled
+@compiled
 def score_units_backward(
     slope: Any,
     projections: Any,
@@ -64,7 +64,7 @@ def score_units_backward(
                 grad_weight[c, u] = _dot(slope[bag, c], unit)
             unit[:] = np.float32(0.0)  # from here on its gradient
             for c in range(classes):
-                _add_scaled(slope[bag, c], weight[c, u], unit)
+                add_scaled(slope[bag, c], weight[c, u], unit)
             carried[:] = np.float32(0.0)
             for k in range(order - 1, 0, -1):
                 grad_gates[k - 1, u] = _dot(unit, products[k])
@@ -75,7 +75,7 @@ def score_units_backward(
             _add(unit, carried, grad_projections[0, u])
 
 
-@_jit()
+@jit()
 def _combine(projections: Any, gates: Any, u: Any, products: Any, total: Any) -> None:
     """Multiply up the projections of a unit, and sum the orders by their weights."""
     products[0] = projections[0, u]
@@ -87,20 +87,20 @@ def _combine(projections: Any, gates: Any, u: Any, products: Any, total: Any) ->
         total[:] = before
 
 
-@_jit()
+@jit()
 def _cross(left: Any, right: Any, gate: Any, before: Any, product: Any, total: Any) -> None:
     for i in range(total.size):
         product[i] = left[i] * right[i]
         total[i] = before[i] + gate * product[i]
 
 
-@_jit()
+@jit()
 def _add(left: Any, right: Any, result: Any) -> None:
     for i in range(result.size):
         result[i] = left[i] + right[i]
 
 
-@_jit()
+@jit()
 def _carry(gradient: Any, gate: Any, factor: Any, before: Any, carried: Any, result: Any) -> None:
     for i in range(result.size):
         slope = gradient[i] * gate + carried[i]
@@ -109,7 +109,7 @@ def _carry(gradient: Any, gate: Any, factor: Any, before: Any, carried: Any, res
 
 
 # Vector instructions add in another order than a loop.
-_in_any_order = _jit(fastmath={"reassoc", "nsz"})
+_in_any_order = jit(fastmath={"reassoc", "nsz"})
 
 
 @_in_any_order
@@ -128,7 +128,7 @@ def _dot(left: Any, right: Any) -> Any:
     return total
 
 
-@_jit(error_model="numpy")
+@jit(error_model="numpy")
 def score_bags(
     log_chances: Any, slope: Any, labels: Any, in_bag: Any, count: Any, totals: Any
 ) -> None:
@@ -164,7 +164,7 @@ def score_bags(
     totals[1] += right * share
 
 
-@_jit()
+@jit()
 def _update_best(values: Any, c: Any, top: Any, best: Any) -> None:
     """Take class ``c`` for the best class of each node where its value is higher."""
     for i in range(top.size):
@@ -173,7 +173,7 @@ def _update_best(values: Any, c: Any, top: Any, best: Any) -> None:
         top[i] = values[i] if larger else top[i]
 
 
-@_jit(error_model="numpy", fastmath={"reassoc", "nsz"})
+@jit(error_model="numpy", fastmath={"reassoc", "nsz"})
 def _score_class(
     logs: Any, chances: Any, labels: Any, c: Any, counted: Any, best: Any, count: Any
 ) -> Any:

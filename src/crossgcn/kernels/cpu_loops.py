@@ -39,7 +39,7 @@ def call(kernel: Kernel, size: int, *arguments: Any) -> None:
     shared(*arguments)
 
 
-def _jit(**settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def jit(**settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compile with Numba, with a cache on disk where only this user can write.
 
     Numba unpickles its cache, so a file that somebody else put there could run any code. The
@@ -80,12 +80,12 @@ def is_private(folder: Path) -> bool:
     return True
 
 
-def _compiled(function: Callable[..., None]) -> Kernel:
-    serial = _jit(error_model="numpy")
-    return serial(function), _jit(error_model="numpy", parallel=True)(function)
+def compiled(function: Callable[..., None]) -> Kernel:
+    serial = jit(error_model="numpy")
+    return serial(function), jit(error_model="numpy", parallel=True)(function)
 
 
-@_jit(inline="always")
+@jit(inline="always")
 def _mix(bits: Any) -> Any:
     bits = np.uint32(bits ^ (bits >> _SIXTEEN))
     bits = np.uint32(bits * _FIRST)
@@ -94,14 +94,14 @@ def _mix(bits: Any) -> Any:
     return np.uint32(bits ^ (bits >> _SIXTEEN))
 
 
-@_jit(inline="always")
+@jit(inline="always")
 def _key(seed: Any, step: Any, site: Any) -> Any:
     key = _mix(np.uint32(seed))
     key = _mix(np.uint32(key + np.uint32(step)))
     return _mix(np.uint32(key + np.uint32(site)))
 
 
-@_compiled
+@compiled
 def drop(
     taken: Any,
     x: Any,
@@ -128,7 +128,7 @@ def drop(
             out[i] = taken[i] * scale if bits >= least else nothing
 
 
-@_compiled
+@compiled
 def cross(projections: Any, order_weights: Any, release: Any, out: Any) -> None:
     """See :func:`crossgcn.kernels.reference.cross`."""
     rows, channels = out.shape
@@ -149,10 +149,10 @@ def cross(projections: Any, order_weights: Any, release: Any, out: Any) -> None:
                 part = given[k * channels : (k + 1) * channels]
                 _multiply_on(part, order_weights[k], hidden, result)
                 if release:
-                    _add_scaled(part, order_weights[0], result)
+                    add_scaled(part, order_weights[0], result)
 
 
-@_compiled
+@compiled
 def cross_backward(
     gradient: Any,
     projections: Any,
@@ -209,13 +209,13 @@ def cross_backward(
 # Loops over channels, simple enough for the compiler to vectorise.
 
 
-@_jit()
+@jit()
 def _pair(p: Any, q: Any, first: Any, second: Any, also: Any, result: Any) -> None:
     for e in range(result.size):
         result[e] = first * p[e] + also * q[e] + second * (p[e] * q[e])
 
 
-@_jit()
+@jit()
 def _pair_slopes(
     g: Any, p: Any, q: Any, first: Any, second: Any, also: Any, grad_p: Any, grad_q: Any
 ) -> None:
@@ -224,58 +224,58 @@ def _pair_slopes(
         grad_q[e] = g[e] * (also + second * p[e])
 
 
-@_jit()
+@jit()
 def _start(part: Any, alpha: Any, hidden: Any, result: Any) -> None:
     for e in range(hidden.size):
         hidden[e] = part[e]
         result[e] = alpha * part[e]
 
 
-@_jit()
+@jit()
 def _multiply_on(part: Any, alpha: Any, hidden: Any, result: Any) -> None:
     for e in range(hidden.size):
         hidden[e] *= part[e]
         result[e] += alpha * hidden[e]
 
 
-@_jit()
-def _add_scaled(part: Any, alpha: Any, result: Any) -> None:
+@jit()
+def add_scaled(part: Any, alpha: Any, result: Any) -> None:
     for e in range(result.size):
         result[e] += alpha * part[e]
 
 
-@_jit()
+@jit()
 def _product(left: Any, right: Any, result: Any) -> None:
     for e in range(left.size):
         result[e] = left[e] * right[e]
 
 
-@_jit()
+@jit()
 def _add_product(left: Any, right: Any, total: Any) -> None:
     for e in range(total.size):
         total[e] += left[e] * right[e]
 
 
-@_jit()
+@jit()
 def _add_triple(first: Any, second: Any, third: Any, total: Any) -> None:
     for e in range(total.size):
         total[e] += first[e] * second[e] * third[e]
 
 
-@_jit()
+@jit()
 def _slope(gradient: Any, own: Any, direct: Any, suffix: Any, result: Any) -> None:
     for e in range(suffix.size):
         suffix[e] += own
         result[e] = gradient[e] * (result[e] * suffix[e] + direct)
 
 
-@_jit()
+@jit()
 def _scale(part: Any, suffix: Any) -> None:
     for e in range(suffix.size):
         suffix[e] *= part[e]
 
 
-@_compiled
+@compiled
 def row_sums(row_offsets: Any, columns: Any, values: Any, dense: Any, bias: Any, out: Any) -> None:
     """Multiply a sparse and a dense matrix, and add a bias if there is one."""
     with_bias = bias.size > 0
@@ -283,12 +283,12 @@ def row_sums(row_offsets: Any, columns: Any, values: Any, dense: Any, bias: Any,
         total = out[row]
         total[:] = 0.0
         for k in range(row_offsets[row], row_offsets[row + 1]):
-            _add_scaled(dense[columns[k]], values[k], total)
+            add_scaled(dense[columns[k]], values[k], total)
         if with_bias:
-            _add_scaled(bias, np.float32(1.0), total)
+            add_scaled(bias, np.float32(1.0), total)
 
 
-@_jit()
+@jit()
 def compact(
     row_offsets: Any,
     columns: Any,
@@ -314,22 +314,22 @@ def compact(
     kept_offsets[row_offsets.size - 1] = count
 
 
-@_jit()
+@jit()
 def add_bias(bias: Any, out: Any) -> None:
     """Add a bias to every row."""
     for row in range(out.shape[0]):
-        _add_scaled(bias, np.float32(1.0), out[row])
+        add_scaled(bias, np.float32(1.0), out[row])
 
 
-@_jit()
+@jit()
 def column_sums(matrix: Any, out: Any) -> None:
     """Sum all rows."""
     out[:] = 0.0
     for row in range(matrix.shape[0]):
-        _add_scaled(matrix[row], np.float32(1.0), out)
+        add_scaled(matrix[row], np.float32(1.0), out)
 
 
-@_jit(error_model="numpy")
+@jit(error_model="numpy")
 def cross_entropy(scores: Any, labels: Any, gradient: Any) -> tuple[float, int]:
     """Return mean cross-entropy and number of correct rows; fill the gradient."""
     rows, classes = scores.shape
@@ -352,7 +352,7 @@ def cross_entropy(scores: Any, labels: Any, gradient: Any) -> tuple[float, int]:
     return loss / rows, right
 
 
-@_compiled
+@compiled
 def adam(
     weight: Any,
     gradient: Any,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgcn.kernels.cpu_loops import _jit
+from crossgcn.kernels.cpu_loops import jit
 from crossgcn.kernels.sampling import ALL, NoRow
 
 Array = NDArray[Any]
@@ -57,19 +57,19 @@ def row_weights(
     return total
 
 
-@_jit(inline="always")
+@jit(inline="always")
 def _mix(bits: Any) -> Any:
     bits = (bits ^ (bits >> _THIRTY)) * _FIRST
     bits = (bits ^ (bits >> _TWENTY_SEVEN)) * _SECOND
     return bits ^ (bits >> _THIRTY_ONE)
 
 
-@_jit(inline="always")
+@jit(inline="always")
 def _bits(key: Any, position: Any) -> Any:
     return _mix((np.uint64(position) + _ONE) * _ODD + key)
 
 
-@_jit()
+@jit()
 def _shuffle(nodes: Any, key: Any, leading: Any) -> Any:
     """Sort by random bits: first into buckets by the leading ones, then by insertion."""
     shift = np.uint64(64 - leading)
@@ -92,13 +92,13 @@ def _shuffle(nodes: Any, key: Any, leading: Any) -> Any:
     return shuffled
 
 
-@_jit(inline="always")
+@jit(inline="always")
 def _is_row(offsets: Any, neighbours: Any, node: Any) -> Any:
     """Return whether a node's offsets are valid; check this before reading its entries."""
     return 0 <= offsets[node] <= offsets[node + 1] <= neighbours.size
 
 
-@_jit()
+@jit()
 def _find(offsets: Any, neighbours: Any, node: Any, wanted: Any) -> Any:
     """Return the entry of a neighbour of a node, -1 if it is none."""
     low, end = offsets[node], offsets[node + 1]
@@ -112,7 +112,7 @@ def _find(offsets: Any, neighbours: Any, node: Any, wanted: Any) -> Any:
     return low if low < end and neighbours[low] == wanted else -1
 
 
-@_jit()
+@jit()
 def _find_all(offsets: Any, neighbours: Any, nodes: Any, wanted: Any, entries: Any) -> Any:
     """Return the number of nodes before the first with invalid offsets."""
     for i in range(nodes.size):
@@ -122,7 +122,7 @@ def _find_all(offsets: Any, neighbours: Any, nodes: Any, wanted: Any, entries: A
     return nodes.size
 
 
-@_jit()
+@jit()
 def _draw(
     offsets: Any, neighbours: Any, nodes: Any, fanout: Any, key: Any, skip_own: Any
 ) -> tuple[Any, Any, Any]:
@@ -158,13 +158,13 @@ def _draw(
     return nodes.size, starts, entries
 
 
-@_jit(inline="always")
+@jit(inline="always")
 def _place(key: Any, step: Any, last: Any) -> Any:
     """Draw a number from 0 to ``last``."""
     return np.int64(np.float64(_bits(key, step) >> _ELEVEN) * 2.0**-53 * np.float64(last + 1))
 
 
-@_jit()
+@jit()
 def _draw_few(key: Any, degree: Any, places: Any) -> None:
     """Draw distinct numbers below ``degree`` by insertion into a sorted list."""
     fanout = places.size
@@ -181,7 +181,7 @@ def _draw_few(key: Any, degree: Any, places: Any) -> None:
         places[at] = place
 
 
-@_jit()
+@jit()
 def _draw_many(key: Any, degree: Any, places: Any, stamp: Any, slots: Any, stamps: Any) -> None:
     """Draw by a hash table; its entries of other stamps count as empty."""
     fanout = places.size
@@ -195,7 +195,7 @@ def _draw_many(key: Any, degree: Any, places: Any, stamp: Any, slots: Any, stamp
     places.sort()
 
 
-@_jit()
+@jit()
 def _add(place: Any, stamp: Any, slots: Any, stamps: Any) -> Any:
     """Add a number to the table; return whether it is new."""
     mask = np.uint64(slots.size - 1)
@@ -208,7 +208,7 @@ def _add(place: Any, stamp: Any, slots: Any, stamps: Any) -> Any:
     return True
 
 
-@_jit()
+@jit()
 def number(known: Any, found: Any) -> tuple[Any, Any]:
     """See :func:`crossgcn.kernels.sampling.number`; a hash table holds positions in ``nodes``."""
     nodes = np.empty(known.size + found.size, dtype=np.int64)
@@ -230,7 +230,7 @@ def number(known: Any, found: Any) -> tuple[Any, Any]:
     return nodes[:count].copy(), numbers
 
 
-@_jit()
+@jit()
 def _look_up(node: Any, count: Any, nodes: Any, slots: Any) -> Any:
     """Return a node's position, which is ``count`` if it is new."""
     mask = np.uint64(slots.size - 1)
@@ -243,7 +243,7 @@ def _look_up(node: Any, count: Any, nodes: Any, slots: Any) -> Any:
     return count
 
 
-@_jit()
+@jit()
 def insert_own(
     starts: Any,
     nodes: Any,
@@ -272,7 +272,7 @@ def insert_own(
     return starts + np.arange(rows + 1), more, merged
 
 
-@_jit()
+@jit()
 def _add_up(offsets: Any, neighbours: Any, weights: Any, own: Any, first: Any, total: Any) -> Any:
     """Return what :func:`_find_all` returns."""
     weighted = weights.size > 0
