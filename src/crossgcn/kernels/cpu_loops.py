@@ -81,6 +81,7 @@ def is_private(folder: Path) -> bool:
 
 
 def compiled(function: Callable[..., None]) -> Kernel:
+    """Compile a loop for one thread and for several; see :func:`call`."""
     serial = jit(error_model="numpy")
     return serial(function), jit(error_model="numpy", parallel=True)(function)
 
@@ -240,6 +241,7 @@ def _multiply_on(part: Any, alpha: Any, hidden: Any, result: Any) -> None:
 
 @jit()
 def add_scaled(part: Any, alpha: Any, result: Any) -> None:
+    """Add a multiple of a vector to another."""
     for e in range(result.size):
         result[e] += alpha * part[e]
 
