@@ -181,10 +181,10 @@ class Selection:
         """Return the metrics of the evaluated epochs after ``first``, while the model is sound."""
         metrics = []
         rows = self.history[first : int(self.epoch)].tolist()
-        for epoch, (*values, test, sound) in enumerate(rows, start=first + 1):
+        for epoch, (loss, train, validation_loss, score, test, sound) in enumerate(rows, first + 1):
             if sound == 1.0:
                 curve = None if math.isnan(test) else test
-                metrics.append(EpochMetrics(epoch, *values, curve))
+                metrics.append(EpochMetrics(epoch, loss, train, validation_loss, score, curve))
         return metrics
 
     def result(self, test: dict[str, float] | None) -> TrainedModel | Diverged:

@@ -144,8 +144,8 @@ class CompiledNetwork:
         p = self.dropout if key is not None else 0.0
         if p == 0.0 and site == 0:
             return taken
-        vectors = [array.reshape(-1) for array in (taken, x, out)]
-        drop(*vectors, key or (0, 0), p, site=site, activate=site > 0)
+        taken, x, flat_out = (array.reshape(-1) for array in (taken, x, out))
+        drop(taken, x, flat_out, key or (0, 0), p, site=site, activate=site > 0)
         return out
 
 
