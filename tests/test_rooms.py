@@ -40,12 +40,13 @@ def room_of(module: str) -> str:
 @cache
 def imports(path: Path) -> frozenset[str]:
     """All modules of the package that a file names: in imports, or in strings to import later."""
-    named = set(_named(ast.parse(path.read_text(encoding="utf-8")), name_of(path)))
+    package = ".".join(path.relative_to(PACKAGE.parent).parent.parts)
+    named = set(_named(ast.parse(path.read_text(encoding="utf-8")), package))
     named |= {name.rpartition(".")[0] for name in named - MODULES.keys()}
     return frozenset(named & MODULES.keys())
 
 
-def _named(tree: ast.AST, module: str) -> Iterator[str]:
+def _named(tree: ast.AST, package: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
@@ -53,7 +54,7 @@ def _named(tree: ast.AST, module: str) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             name = node.value.partition(":")[0]
-            yield from (name, f"{module}.{name}")  # an __init__.py may name its own modules
+            yield from (name, f"{package}.{name}")
 
 
 @pytest.mark.parametrize("room", ROOMS)
