@@ -19,9 +19,9 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+from shop_tables import make_shop
 
 from crossgcn.cli.app import load_command
-from crossgcn.data.datasets.shop import make_shop
 
 Command = Callable[..., CompletedProcess[str]]
 
@@ -39,10 +39,7 @@ STAND_INS = {"cora": "citeseer", "pubmed": "citeseer", "cuda": "cpu"}
 """What every machine has, in place of what it may lack."""
 
 BEFORE = {
-    "explanations.md": (
-        "example shop",
-        "train shop/nodes.csv shop/edges.csv --target buys --hops 1 --out run",
-    ),
+    "explanations.md": ("train us-county --hops 1 --out run",),
 }
 """Commands of other pages that a page relies on."""
 
@@ -71,10 +68,6 @@ def shortened(words: list[str]) -> list[str]:
     quick = QUICK.get(words[0], ())
     if words[0] == "compare" and "--models" not in words:
         quick = (*quick, "--models", "majority-or-mean,linear")
-    if words[:2] == ["example", "shop"]:
-        quick = ("--nodes", "300")
-    if words[:2] == ["example", "graph"]:
-        quick = ("--num-nodes", "2000", "--num-edges", "8000")
     if "--config" in words:
         quick = ()
     return [*words, *quick]

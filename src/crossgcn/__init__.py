@@ -24,13 +24,11 @@ if TYPE_CHECKING:
     from crossgcn.experiments.statistics import paired_difference, summarise
     from crossgcn.explanation.api import explain
     from crossgcn.graph import PreparedGraph
-    from crossgcn.graph.sampling.sampler import NeighborLoader
     from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
     from crossgcn.layers.crossify import crossed_maps, crossify
     from crossgcn.models.catalogue import PRESETS, build_model
     from crossgcn.models.cross_gcn import GCN, GIN, MLP, CrossGCN
     from crossgcn.models.cross_hops import CrossHops
-    from crossgcn.training.batches.train import train_mini_batch
     from crossgcn.training.checkpoints import load_model, save_model
     from crossgcn.training.config import RunConfig
     from crossgcn.training.full_batch import train_full_batch
@@ -53,13 +51,11 @@ _HOMES = {
     "experiments.statistics": ("paired_difference", "summarise"),
     "explanation.api": ("explain",),
     "graph": ("PreparedGraph",),
-    "graph.sampling.sampler": ("NeighborLoader",),
     "layers": ("CrossFeatureTransform", "CrossGCNConv"),
     "layers.crossify": ("crossed_maps", "crossify"),
     "models.cross_gcn": ("GCN", "GIN", "MLP", "CrossGCN"),
     "models.cross_hops": ("CrossHops",),
     "models.catalogue": ("PRESETS", "build_model"),
-    "training.batches.train": ("train_mini_batch",),
     "training.checkpoints": ("load_model", "save_model"),
     "training.config": ("RunConfig",),
     "training.full_batch": ("train_full_batch",),
@@ -80,7 +76,6 @@ __all__ = [  # noqa: RUF022
     "GCN",
     "GIN",
     "MLP",
-    "NeighborLoader",
     "PRESETS",
     "PreparedGraph",
     "RepeatedRuns",
@@ -107,7 +102,6 @@ __all__ = [  # noqa: RUF022
     "save_model",
     "summarise",
     "train_full_batch",
-    "train_mini_batch",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -19,7 +19,7 @@ ASK_EVERYTHING = """
 import sys
 from crossgcn.cli import main
 COMMANDS = [[], ["data", "list"], ["data", "get"], ["data", "import"], ["data", "show"]]
-COMMANDS += [["data"], ["example", "shop"], ["example", "graph"]]
+COMMANDS += [["data"]]
 for name in "train compare example check explain predict report hops".split():
     COMMANDS.append([name])
 for command in COMMANDS:

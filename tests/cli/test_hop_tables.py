@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 from conftest_fixtures import run_command
+from shop_tables import write_shop
 
 from crossgcn.data.tables.graph import load_tables
 from crossgcn.data.tables.plan import TableChoices
@@ -32,7 +33,7 @@ QUICK = ("--num-splits", 2, "--epochs", 3, "--hidden-channels", 4, "--bags", 2, 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("example") / "shop"
-    assert run_command("example", folder, "--nodes", "300").returncode == 0
+    write_shop(folder, 300)
     return folder
 
 

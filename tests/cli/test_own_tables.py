@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from conftest_fixtures import run_command
+from shop_tables import write_shop
 
 Command = Callable[..., CompletedProcess[str]]
 
@@ -23,7 +24,7 @@ QUICK = ("--num-splits", "2", "--epochs", "40", "--workers", "1", "--json")
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("example") / "shop"
-    assert run_command("example", folder, "--nodes", "400").returncode == 0
+    write_shop(folder, 400)
     return folder
 
 

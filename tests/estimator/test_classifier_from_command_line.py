@@ -10,10 +10,10 @@ import pytest
 import torch
 from architectures import one_thread  # noqa: F401
 from classifier_cases import scipy_features
+from shop_tables import make_shop
 from sklearn.base import clone
 from torch_geometric.data import Data
 
-from crossgcn.data.datasets.shop import make_shop
 from crossgcn.data.graph_file import save_graph
 from crossgcn.data.tables.graph import load_tables
 from crossgcn.data.tables.plan import TableChoices

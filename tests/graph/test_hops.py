@@ -17,8 +17,12 @@ from crossgcn.errors import BadInput
 from crossgcn.graph.hops import HopColumns, HopPlan, fit_scale
 from crossgcn.graph.hops import standardise as standardise_columns
 from crossgcn.graph.matrix import SparseMatrix
-from crossgcn.graph.neighbourhood import NeighbourLabels, Smoothing, neighbour_labels
-from crossgcn.graph.sampling.source import MemoryGraph
+from crossgcn.graph.neighbourhood import (
+    Neighbourhood,
+    NeighbourLabels,
+    Smoothing,
+    neighbour_labels,
+)
 
 
 def to_csr(x: Tensor) -> Tensor:
@@ -97,7 +101,7 @@ def test_columns_are_the_written_out_sums(
     parts[:twice] = [0.5] * twice
     parts += parts[:twice]
     features = torch.tensor(x)
-    source = MemoryGraph(
+    source = (
         to_csr(features) if sparse else features,
         torch.tensor([[u, v] for v, u in ends], dtype=torch.long).reshape(-1, 2).t(),
         torch.tensor([weights[end] * part for end, part in zip(ends, parts, strict=True)]),
@@ -108,7 +112,7 @@ def test_columns_are_the_written_out_sums(
     prior = [float(data.draw(st.integers(-2, 2))) for _ in range(2)]
     strengths = [float(data.draw(st.integers(0, 9))) for _ in range(plan.num_blocks)]
     smoothing = Smoothing(torch.tensor(prior), torch.tensor(strengths))
-    columns = HopColumns(source, hops, directed=directed, smoothing=smoothing)
+    columns = HopColumns(*source, hops=hops, directed=directed, smoothing=smoothing)
     found = columns.with_labels(NeighbourLabels(values, is_known))
     assert isinstance(found, Tensor)
     expected = torch.tensor(slow_columns(x, weights, hops, known, directed, prior, strengths))
@@ -119,38 +123,17 @@ def test_columns_are_the_written_out_sums(
 
 
 @pytest.mark.parametrize("directed", [False, True])
-@pytest.mark.parametrize("room", [0, 4 * 300 * 8], ids=["neighbours", "eight columns"])
+@pytest.mark.parametrize("room", [0, 4 * 300 * 8], ids=["one column", "eight columns"])
 def test_columns_are_the_same_bits_with_little_memory(
     monkeypatch: pytest.MonkeyPatch, directed: bool, room: int
 ) -> None:
     torch.manual_seed(0)
-    graph = MemoryGraph(torch.randn(300, 20), torch.randint(300, (2, 2000)), torch.rand(2000))
-    expected = HopColumns(graph, 2, directed=directed).without_labels
+    graph = torch.randn(300, 20), torch.randint(300, (2, 2000)), torch.rand(2000)
+    expected = HopColumns(*graph, directed=directed).without_labels
     monkeypatch.setattr("crossgcn.graph.neighbourhood._COPY_BYTES", room)
-    found = HopColumns(graph, 2, directed=directed).without_labels
+    found = HopColumns(*graph, directed=directed).without_labels
     assert isinstance(expected, Tensor) and isinstance(found, Tensor)
     assert torch.equal(found, expected)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("directed", [False, True])
-def test_columns_of_a_whole_graph_on_one_device_are_the_same(
-    directed: bool, weighted: bool
-) -> None:
-    torch.manual_seed(0)
-    x = torch.randn(300, 6)
-    x[:, 2] = (x[:, 2] > 1).float()
-    edges = torch.randint(290, (2, 2000))  # some nodes have no neighbour
-    edges[1, :50] = edges[0, :50]
-    graph = MemoryGraph(x, edges, torch.rand(2000) if weighted else None)
-    usual = HopColumns(graph, 2, directed=directed)
-    whole = HopColumns(graph, 2, directed=directed, device=torch.device("cpu"))
-    torch.testing.assert_close(whole.without_labels, usual.without_labels, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(whole.smoothing.prior, usual.smoothing.prior)
-    torch.testing.assert_close(whole.smoothing.strength, usual.smoothing.strength)
-    torch.testing.assert_close(whole.scale, usual.scale)
-    labels = NeighbourLabels(torch.ones(300, 1), torch.arange(300) < 100)
-    assert torch.equal(whole.label_columns(labels), usual.label_columns(labels))
 
 
 def test_names_say_whose_a_column_is() -> None:
@@ -177,8 +160,8 @@ def test_no_column_depends_on_the_own_label_nor_on_labels_outside_training() -> 
     torch.manual_seed(0)
     num_nodes = 30
     edges = torch.randint(num_nodes, (2, 90))
-    source = MemoryGraph(torch.rand(num_nodes, 2), torch.cat([edges, edges.flip(0)], dim=1))
-    columns, train = HopColumns(source, 2), torch.arange(0, num_nodes, 2)
+    source = (torch.rand(num_nodes, 2), torch.cat([edges, edges.flip(0)], dim=1))
+    columns, train = HopColumns(*source), torch.arange(0, num_nodes, 2)
     y = torch.randint(3, (num_nodes,))
     before = columns.with_labels(neighbour_labels(y, train, 3))
     assert isinstance(before, Tensor)
@@ -203,8 +186,8 @@ def test_no_column_depends_on_the_own_label_nor_on_labels_outside_training() -> 
 def test_standardised_columns_of_neighbourhoods_have_mean_0_and_deviation_1() -> None:
     torch.manual_seed(1)
     x = torch.cat([(torch.rand(200, 3) < 0.2).float(), 1000 * torch.randn(200, 1)], dim=1)
-    source = MemoryGraph(x, torch.randint(200, (2, 900)))
-    columns = HopColumns(source, 2, smoothing=Smoothing.none(4, 2)).without_labels
+    source = (x, torch.randint(200, (2, 900)))
+    columns = HopColumns(*source, smoothing=Smoothing.none(4, 2)).without_labels
     assert isinstance(columns, Tensor)
     scaled = standardise_columns(columns, fit_scale(columns, 4))
     assert isinstance(scaled, Tensor)
@@ -237,7 +220,7 @@ def test_means_are_smoothed_as_much_as_neighbours_differ(alike: float) -> None:
     near: list[list[int]] = [[] for _ in range(num_nodes)]
     for u, v in edges.T.tolist():
         near[v] += [u] if u != v else []
-    smoothing = HopColumns(MemoryGraph(x, edges), 1).smoothing
+    smoothing = HopColumns(x, edges, hops=1).smoothing
     torch.testing.assert_close(smoothing.prior, x.mean(0))
     assert float(smoothing.strength) == pytest.approx(slow_strength(x, near), rel=1e-4)
     least, most = {0.0: (30, 100), 0.5: (2, 8), 0.95: (0.5, 2)}[alike]
@@ -252,15 +235,15 @@ def test_sparse_columns_are_scaled_like_dense_ones(
     x = (torch.rand(60, 5) < 0.2).float() * torch.rand(60, 5)
     edges = torch.randint(60, (2, 200))
     x[:, :2] = x[:, :2].ceil()  # two flags and three numbers
-    of_dense = HopColumns(MemoryGraph(x, edges), 2, directed=directed)
+    of_dense = HopColumns(x, edges, directed=directed)
     dense = of_dense.without_labels
     monkeypatch.setattr("crossgcn.graph.hops._DENSE_BYTES", 0)
-    filled = HopColumns(MemoryGraph(to_csr(x), edges), 2, directed=directed).without_labels
+    filled = HopColumns(to_csr(x), edges, directed=directed).without_labels
     assert isinstance(filled, Tensor)  # few columns, which neighbourhoods fill
     torch.testing.assert_close(filled, dense)
     monkeypatch.setattr("crossgcn.graph.hops._ENTRY_BYTES", 0)
-    monkeypatch.setattr("crossgcn.graph.sampling.batches._ENTRIES_PER_CHUNK", 50)
-    columns = HopColumns(MemoryGraph(to_csr(x), edges), 2, directed=directed)
+    monkeypatch.setattr("XX", 50)
+    columns = HopColumns(to_csr(x), edges, directed=directed)
     torch.testing.assert_close(columns.smoothing, of_dense.smoothing)
     sparse = columns.without_labels
     assert isinstance(dense, Tensor)
@@ -280,3 +263,17 @@ def test_sparse_columns_are_scaled_like_dense_ones(
 def test_less_than_one_hop_is_refused() -> None:
     with pytest.raises(BadInput, match="hops is 0; give at least 1"):
         HopPlan(3, 0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_means_on_a_device_are_the_same(weighted: bool) -> None:
+    torch.manual_seed(0)
+    x, edges = torch.randn(300, 6), torch.randint(290, (2, 2000))
+    near = Neighbourhood(edges, torch.rand(2000) if weighted else None, 300)
+    moved = near.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    found = [torch.empty(300, 6), torch.empty_like(x, device=moved.num_neighbours.device)]
+    for each, out in zip((near, moved), found, strict=True):
+        strength = each.estimate_strength(x.to(out.device))
+        each.mean(x.to(out.device), out, x.mean(0), strength)
+    torch.testing.assert_close(found[1].cpu(), found[0], rtol=1e-5, atol=1e-6)
+    assert torch.equal(moved.num_neighbours.cpu(), near.num_neighbours)

@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from benchmarks.drawn_tables import draw_tables
-from crossgcn.data.stored.open import StoredGraph
 from crossgcn.data.tables.graph import load_tables
 from crossgcn.data.tables.plan import TableChoices
-from crossgcn.graph.hops import HopColumns, HopPlan
-from crossgcn.graph.kept_columns import columns_beside
-from crossgcn.graph.sampling.source import source_of
+from crossgcn.graph.hop_file import HopTable
+from crossgcn.graph.hops import HopColumns
 
-__all__ = ["draw_tables", "largest_difference", "stored_columns"]
+__all__ = ["columns_of", "draw_tables", "largest_difference"]
 
 
-def largest_difference(graph: StoredGraph, nodes: Path, edges: Path) -> float:
-    """Return how far the stored columns are from those of the tables in memory, relative to 1."""
+def columns_of(table: HopTable) -> Tensor:
+    columns = table.columns.without_labels
+    assert isinstance(columns, Tensor)
+    return columns
+
+
+def largest_difference(table: HopTable, nodes: Path, edges: Path, **how: Any) -> float:
+    """Return how far the columns of a file are from those in memory, relative to 1."""
     tables = load_tables(nodes, edges, TableChoices(target="buys"))
-    assert graph.preprocess is not None and graph.preprocess.space is not None
-    assert graph.preprocess.space.names == tables.encoder.space.names
-    assert graph.ids is not None
+    assert table.encoder.space.names == tables.encoder.space.names
     place = {node_id: at for at, node_id in enumerate(tables.ids)}
-    order = torch.tensor([place[node_id] for node_id in graph.ids])
-    assert torch.equal(graph.labels, tables.data.y[order])
-    expected = HopColumns(source_of(tables.data)).without_labels
-    assert isinstance(expected, Tensor)
-    expected = expected[order]
-    difference = (stored_columns(graph) - expected).abs() / expected.abs().clamp(min=1)
+    order = torch.tensor([place[node_id] for node_id in table.ids])
+    assert torch.equal(table.data.y, tables.data.y[order])
+    data = tables.data
+    computed = HopColumns(data.x, data.edge_index, data.get("edge_weight"), **how)
+    assert isinstance(computed.without_labels, Tensor)
+    expected = computed.without_labels[order]
+    difference = (columns_of(table) - expected).abs() / expected.abs().clamp(min=1)
     return float(difference.max())
-
-
-def stored_columns(graph: StoredGraph) -> Tensor:
-    """Return the columns that lie beside a stored graph."""
-    kept = columns_beside(graph, HopPlan(graph.num_features, directed=graph.directed))
-    assert kept.find() is not None
-    return kept.map()

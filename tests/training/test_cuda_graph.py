@@ -10,15 +10,14 @@ from torch_geometric.data import Data
 from crossgcn import CrossGCN, train_full_batch
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.hops import HopSource, Scale
+from crossgcn.graph.hops import HopRows, Scale
 from crossgcn.models.catalogue import build_model
 from crossgcn.training import device, full_batch, loop
-from crossgcn.training.batches import step as batch_step
-from crossgcn.training.batches.step import MiniBatchStep
-from crossgcn.training.batches.train import train_in_batches
+from crossgcn.training import rows as rows_module
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import WARM_UPS
 from crossgcn.training.full_batch import FullBatchStep
+from crossgcn.training.rows import RowStep, train_rows
 from crossgcn.training.selection import TrainedModel
 
 
@@ -34,7 +33,7 @@ def recorded_on_the_cpu(
 
 @pytest.fixture
 def recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (loop, full_batch, batch_step):
+    for module in (loop, full_batch, rows_module):
         monkeypatch.setattr(module, "capture", recorded_on_the_cpu)
     monkeypatch.setattr(FullBatchStep, "capturable", True)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
@@ -118,10 +117,8 @@ def train_on_rows(
     config = RunConfig.create(
         model="cross-hops", batch_size=64, epochs=epochs, bags=bags, hops=2, learning_rate=0.02
     )
-    source = HopSource([x.to(where)], same, labels)
-    result = train_in_batches(
-        model, source, split, config, seed=3, device=where, node_weights=weights
-    )
+    source = HopRows([x.to(where)], same, labels)
+    result = train_rows(model, source, split, config, seed=3, device=where, node_weights=weights)
     assert isinstance(result, TrainedModel)
     return result
 
@@ -137,11 +134,11 @@ def test_recorded_steps_on_batches_leave_no_trace(
     weights = torch.linspace(0.5, 1.5, 450) if weighted else None
     plain = train_on_rows("cpu", target, weights)
     request.getfixturevalue("recording")
-    made: list[MiniBatchStep] = []
+    made: list[RowStep] = []
     replayed: list[None] = []
-    create = MiniBatchStep.__init__
+    create = RowStep.__init__
 
-    def record(step: MiniBatchStep, *args: Any, **kwargs: Any) -> None:
+    def record(step: RowStep, *args: Any, **kwargs: Any) -> None:
         create(step, *args, **kwargs)
         step._records = True
         made.append(step)
@@ -150,8 +147,8 @@ def test_recorded_steps_on_batches_leave_no_trace(
         step = recorded_on_the_cpu(*args)
         return lambda: replayed.append(step())
 
-    monkeypatch.setattr(MiniBatchStep, "__init__", record)
-    monkeypatch.setattr(batch_step, "capture", count)
+    monkeypatch.setattr(RowStep, "__init__", record)
+    monkeypatch.setattr(rows_module, "capture", count)
     recorded = train_on_rows("cpu", target, weights)
     assert len(replayed) == 3 * 7 and made[0]._replay is None
     assert recorded.history == plain.history

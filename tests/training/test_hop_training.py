@@ -14,8 +14,8 @@ from crossgcn import Experiment, RunConfig, build_model, load_model
 from crossgcn.errors import BadInput
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
-from crossgcn.training.batches.train import train_in_batches
 from crossgcn.training.compiled.hops import HopPasses
+from crossgcn.training.rows import train_rows
 from crossgcn.training.selection import TrainedModel
 from crossgcn.training.trainer import seeded
 
@@ -303,8 +303,8 @@ def test_compiled_passes_train_as_autograd_does(
         with seeded(1):
             model = trainer._build(config, experiment.splits[0])
         assert isinstance(model, CrossHops)
-        source = trainer.inputs.hop_source(model, experiment.splits[0])
-        trained = train_in_batches(model, source, experiment.splits[0], config, seed=run.split)
+        source = trainer.inputs.hop_rows(model, experiment.splits[0])
+        trained = train_rows(model, source, experiment.splits[0], config, seed=run.split)
         assert isinstance(trained, TrainedModel)
         seen.append(trained)
     ours, theirs = seen

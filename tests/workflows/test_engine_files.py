@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 from engine_tables import draw_tables
 
-from crossgcn.data.stored.open import StoredGraph
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.workflows.hops import store_hops
+from crossgcn.graph.hop_file import HopFile, read_hop_file
+from crossgcn.workflows.hops import write_hops
 
 pytest.importorskip("ibis")
 duckdb = pytest.importorskip("duckdb")
@@ -40,9 +40,11 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[pd.DataFram
 Tables = tuple[pd.DataFrame, pd.DataFrame]
 
 
-def store(nodes: str = "nodes.csv", edges: str = "edges.csv", **more: Any) -> StoredGraph:
-    more = {"out": "graph", "choices": TableChoices(target="buys"), **more}
-    return store_hops(nodes, edges, **more)
+OUT = Path("columns.parquet")
+
+
+def store(nodes: str = "nodes.csv", edges: str = "edges.csv", **more: Any) -> HopFile:
+    return write_hops(nodes, edges, **{"out": OUT, "choices": TableChoices(target="buys"), **more})
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "folder"])
@@ -57,9 +59,8 @@ def test_a_name_with_brackets_is_not_a_pattern(tables: Tables, kind: str) -> Non
             Path(name).mkdir()
             table.to_parquet(f"{name}/part.parquet")
     place = "nodes[1]" if kind == "folder" else f"nodes[1].{kind}"
-    graph = store(place, out="graph[1]")
-    assert graph.ids is not None
-    assert {*graph.ids} == {*wanted["id"]}
+    store(place, out="columns[1].parquet")
+    assert {*read_hop_file(Path("columns[1].parquet")).ids} == {*wanted["id"]}
 
 
 def change_lines(file: str, change: str) -> None:
@@ -98,7 +99,7 @@ def test_a_row_that_does_not_fit_is_refused(tables: Tables, change: str) -> None
     change_lines(file, change)
     with pytest.raises(BadInput, match=message):
         store()
-    assert not Path("graph").exists()
+    assert not OUT.exists()
 
 
 def test_text_is_read_as_in_memory(tables: Tables) -> None:
@@ -107,10 +108,9 @@ def test_text_is_read_as_in_memory(tables: Tables) -> None:
     text = nodes.to_csv(index=False, sep=";", quoting=1)
     Path("nodes.csv").write_text("\ufeffsep=;\n" + text, newline="\r\n")
     edges.to_csv("edges.tsv", index=False, sep="\t")
-    graph = store(edges="edges.tsv")
-    assert graph.num_nodes == NUM_NODES
-    assert graph.preprocess is not None and graph.preprocess.encoding is not None
-    columns = graph.preprocess.encoding["plan"]["columns"]
+    file = store(edges="edges.tsv")
+    assert file.num_nodes == NUM_NODES
+    columns = file.table["columns"]
     assert [column["name"] for column in columns] == [*nodes]
 
 
@@ -152,68 +152,64 @@ def test_a_view_of_a_duckdb_file_is_not_run(tables: Tables) -> None:
         store("shop.duckdb::nodes", "shop.duckdb::edges")
 
 
-def left_over() -> list[str]:
+def left_over() -> set[str]:
     """Return what lies in the current folder besides the tables."""
-    return sorted(path.name for path in Path().iterdir() if path.suffix not in (".csv", ".parquet"))
+    names = ("nodes", "edges")
+    return {path.name for path in Path().iterdir() if path.stem not in names}
 
 
-def test_columns_that_cannot_be_stored_leave_nothing(
+def test_a_file_that_cannot_be_written_leaves_nothing(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    stages: list[str] = []
+    for out, words in (
+        ("none/columns.parquet", "its folder does not exist; make none first"),
+        ("columns", "give the Parquet file to write"),
+        ("nodes.csv/x.parquet", "its folder does not exist"),
+        ("edges.parquet", "is where the table edges.parquet is: give another"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            store("nodes.parquet", "edges.parquet", out=out, show=stages.append)
+    assert stages == [] and left_over() == set()
+
     def fill_disk(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("os.posix_fallocate", fill_disk)
+        patch.setattr("os.fsync", fill_disk)
         with pytest.raises(WorkFailed, match="No space left on device"):
             store()
-    assert left_over() == []
+    assert left_over() == set()
+    OUT.write_bytes(b"earlier")
     store()
-    assert left_over() == ["graph"]
-
-
-def test_a_parquet_file_that_cannot_be_written_leaves_nothing(tables: Tables) -> None:
-    stages: list[str] = []
-    with pytest.raises(BadInput, match=r"none/columns.parquet: give the name of a file in"):
-        store(parquet=Path("none/columns.parquet"), show=stages.append)
-    assert stages == []
-    with pytest.raises(BadInput, match="is not a regular file"):
-        store(parquet=Path("/dev/null"))
-    assert left_over() == []
+    assert left_over() == {OUT.name} and read_hop_file(OUT).data.num_nodes == NUM_NODES
 
 
 KILLED = """
 import os, signal
 from crossgcn.data.tables.plan import TableChoices
-from crossgcn.workflows.hops import store_hops
+from crossgcn.workflows.hops import write_hops
 def stop(stage):
     if stage == "hop 2: means over neighbours":
         os.kill(os.getpid(), signal.SIGKILL)
 choices = TableChoices(target="buys")
-store_hops("nodes.csv", "edges.csv", out="graph", choices=choices, show=stop)
+write_hops("nodes.csv", "edges.csv", out="columns.parquet", choices=choices, show=stop)
 """
 
 
-@pytest.mark.parametrize("finished", [False, True], ids=["unfinished", "finished"])
-def test_what_a_killed_process_left_is_removed(tables: Tables, finished: bool) -> None:
+def test_what_a_killed_process_left_is_removed(tables: Tables) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert [name for name in left_over() if name.endswith(".hops")] != []
-    if finished:  # it was killed after the folder appeared
-        Path("graph").mkdir()
-        Path("graph", "graph.json").touch()
-        with pytest.raises(BadInput, match="graph is there and not empty"):
-            store()
-    else:
-        store()
-    assert left_over() == ["graph"]
+    store()
+    assert left_over() == {OUT.name}
 
 
-def test_one_process_at_a_time_writes_to_a_folder(tables: Tables) -> None:
+def test_one_process_at_a_time_writes_a_file(tables: Tables) -> None:
     def start_another(stage: str) -> None:
         if stage == "reading the nodes":
             script = KILLED.replace("SIGKILL", "SIGTERM")
             done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
-            assert f"graph is being written by process {os.getpid()}" in done.stderr.decode()
+            assert f"{OUT} is being written by process {os.getpid()}" in done.stderr.decode()
 
     store(show=start_another)

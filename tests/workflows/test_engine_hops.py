@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,21 +12,18 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from engine_tables import draw_tables, largest_difference, stored_columns
+from engine_tables import columns_of, draw_tables, largest_difference
 
-from crossgcn import Experiment, RunConfig
-from crossgcn.data.stored.open import StoredGraph, open_graph
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput
+from crossgcn.graph.hop_file import HopTable, read_hop_file
 from crossgcn.graph.hops import HopColumns
-from crossgcn.graph.sampling.source import source_of
-from crossgcn.workflows.hops import store_hops
+from crossgcn.workflows.hops import write_hops
 
 pytest.importorskip("ibis")
 duckdb = pytest.importorskip("duckdb")
 
 Command = Callable[..., CompletedProcess[str]]
-RUN = Path("cross-hops-1-layer", "split-00")
 
 
 def write_tables(folder: Path, num_nodes: int = 400, num_edges: int = 1500) -> None:
@@ -36,9 +32,10 @@ def write_tables(folder: Path, num_nodes: int = 400, num_edges: int = 1500) -> N
     edges.to_parquet(folder / "edges.parquet")
 
 
-def store(folder: Path, nodes: str, edges: str, **more: Any) -> StoredGraph:
-    choices = TableChoices(target="buys", **more.pop("choices", {}))
-    return store_hops(nodes, edges, out=folder / "graph", choices=choices, **more)
+def store(folder: Path, nodes: str, edges: str, **more: Any) -> HopTable:
+    out = folder / "columns.parquet"
+    write_hops(nodes, edges, out=out, choices=TableChoices(target="buys"), **more)
+    return read_hop_file(out)
 
 
 def locate(folder: Path, kind: str) -> tuple[str, str]:
@@ -65,9 +62,9 @@ def locate(folder: Path, kind: str) -> tuple[str, str]:
 
 def test_duckdb_gives_the_columns_of_tables_in_memory(tmp_path: Path) -> None:
     write_tables(tmp_path, 20_000, 80_000)
-    graph = store(tmp_path, *locate(tmp_path, "duckdb"), memory_limit=256 << 20, threads=2)
-    assert largest_difference(graph, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
-    degrees = torch.from_numpy(graph.offsets.numpy()).diff()
+    table = store(tmp_path, *locate(tmp_path, "duckdb"), memory_limit=256 << 20, threads=2)
+    assert largest_difference(table, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
+    degrees = torch.bincount(table.data.edge_index[0], minlength=20_000)
     assert int((degrees == 0).sum()) >= 2000  # isolated nodes, which get the prior
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
@@ -75,8 +72,8 @@ def test_duckdb_gives_the_columns_of_tables_in_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["folder", "csv"])
 def test_folders_and_text_give_the_columns_of_tables_in_memory(tmp_path: Path, kind: str) -> None:
     write_tables(tmp_path)
-    graph = store(tmp_path, *locate(tmp_path, kind))
-    assert largest_difference(graph, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
+    table = store(tmp_path, *locate(tmp_path, kind))
+    assert largest_difference(table, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
 
 
 def test_integers_as_ids_directed_edges_and_three_hops(tmp_path: Path) -> None:
@@ -86,15 +83,14 @@ def test_integers_as_ids_directed_edges_and_three_hops(tmp_path: Path) -> None:
     nodes.drop(columns="joined").to_parquet(tmp_path / "nodes.parquet")
     edges.to_parquet(tmp_path / "edges.parquet")
     places = [f"{tmp_path / name}.parquet" for name in ("nodes", "edges")]
-    graph = store(tmp_path, places[0], places[1], directed=True)
-    assert graph.ids is not None
-    assert [*graph.ids] == sorted(map(str, nodes["id"]), key=int)
-    found = stored_columns(graph).clone()
-    for file in graph.folder.glob("hop-columns-*"):
-        file.unlink()
-    expected = HopColumns(source_of(graph), directed=True).without_labels
-    assert isinstance(expected, torch.Tensor)
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+    table = store(tmp_path, places[0], places[1], directed=True, hops=3)
+    assert [*table.ids] == sorted(map(str, nodes["id"]), key=int)
+    data = table.data
+    assert data.directed and table.columns.plan.hops == 3
+    expected = HopColumns(data.x, data.edge_index, data.edge_weight, hops=3, directed=True)
+    torch.testing.assert_close(
+        columns_of(table), expected.without_labels, rtol=1e-6, atol=1e-6, check_stride=False
+    )
 
 
 def test_unsigned_integers_beyond_the_signed_ones_are_ids(tmp_path: Path) -> None:
@@ -104,48 +100,27 @@ def test_unsigned_integers_beyond_the_signed_ones_are_ids(tmp_path: Path) -> Non
     ends = edges[["source", "target"]].map(lambda end: numbers[end]).astype("uint64")
     nodes.to_parquet(tmp_path / "nodes.parquet")
     ends.to_parquet(tmp_path / "edges.parquet")
-    graph = store(tmp_path, f"{tmp_path}/nodes.parquet", f"{tmp_path}/edges.parquet")
-    assert largest_difference(graph, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
-
-
-def train(graph: Path, out: Path) -> bytes:
-    config = RunConfig.create(
-        model="cross-hops", dataset=str(graph), splits="stratified", num_splits=1, bags=2, epochs=3
-    )
-    Experiment([config]).run(out=out, save_models=True)
-    return (out / RUN / "model.safetensors").read_bytes()
-
-
-def test_the_same_columns_are_trained_on_to_the_same_bits(tmp_path: Path) -> None:
-    write_tables(tmp_path)
-    graph = store(tmp_path, f"{tmp_path}/nodes.parquet", f"{tmp_path}/edges.parquet").folder
-    beside = train(graph, tmp_path / "beside")
-    assert not [*(tmp_path / "beside").glob("hop-columns-*")]  # nothing was computed anew
-    shutil.copytree(graph, tmp_path / "bare", ignore=shutil.ignore_patterns("hop-columns-*"))
-    (tmp_path / "kept").mkdir()
-    for file in graph.glob("hop-columns-*"):
-        shutil.copy(file, tmp_path / "kept")
-    (tmp_path / "graph").rename(tmp_path / "other")
-    (tmp_path / "bare").rename(tmp_path / "graph")
-    assert train(tmp_path / "graph", tmp_path / "kept") == beside
+    table = store(tmp_path, f"{tmp_path}/nodes.parquet", f"{tmp_path}/edges.parquet")
+    assert largest_difference(table, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
 
 
 def test_names_survive_to_predictions_and_explanations(crossgcn: Command) -> None:
     write_tables(Path())
     done = crossgcn(
-        *("hops", "nodes.parquet", "edges.parquet", "--target", "buys", "--out", "graph"),
-        *("--relation", "friends", "--parquet", "columns.parquet", "--json"),
+        *("hops", "nodes.parquet", "edges.parquet", "--target", "buys"),
+        *("--relation", "friends", "--out", "columns.parquet", "--json"),
     )
     assert done.returncode == 0, done.stderr
     then = json.loads(done.stdout)["next"].split()
-    assert " ".join(then) == "crossgcn train graph --model cross-hops --splits stratified"
+    assert " ".join(then) == "crossgcn train columns.parquet"
     columns = pd.read_parquet("columns.parquet").set_index("id")
     assert {"age", "friends: age", "2 hops: age", "number of friends"} <= {*columns}
     own = pd.read_parquet("nodes.parquet").set_index("id")
     assert columns["buys"].tolist() == own.loc[columns.index, "buys"].tolist()
     columns = columns.drop(columns=["buys", "rows of neighbours", "weights of neighbours"])
-    stored = stored_columns(open_graph("graph"))
-    assert columns.to_numpy().tolist() == stored.tolist()
+    assert (
+        columns.to_numpy().tolist() == columns_of(read_hop_file(Path("columns.parquet"))).tolist()
+    )
     trained = crossgcn(*then[1:], "--num-splits", 1, "--epochs", 2, "--out", "run")
     assert trained.returncode == 0, trained.stderr
     explained = crossgcn("explain", "run", "--json")
@@ -192,7 +167,7 @@ def test_bad_tables_are_named_with_the_remedy(tmp_path: Path, case: str) -> None
     places = [f"{tmp_path}/shop.duckdb::bad_{name}" for name in ("nodes", "edges")]
     with pytest.raises(BadInput, match=message):
         store(tmp_path, places[0], places[1])
-    assert not (tmp_path / "graph").exists()
+    assert not (tmp_path / "columns.parquet").exists()
 
 
 def test_too_many_features_name_the_widest_column(
@@ -236,7 +211,7 @@ def test_a_spark_that_is_not_there_and_packages_that_are_missing(
 
     monkeypatch.setattr("socket.create_connection", refuse)
     at = "spark://127.0.0.1:1"
-    done = crossgcn("hops", f"{at}::nodes", f"{at}::edges", "--target", "y", "--out", "graph")
+    done = crossgcn("hops", f"{at}::nodes", f"{at}::edges", "--target", "y", "--out", "g.parquet")
     assert done.returncode == 2
     assert f"{at} does not answer (Connection refused); give the address" in done.stderr
     write_tables(tmp_path)

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_tables import draw_tables, largest_difference, stored_columns
-from torchrun_commands import start
+from engine_tables import columns_of, draw_tables, largest_difference
 
 from benchmarks.spark_cluster import CLUSTER_LOG, spark_cluster
-from crossgcn.data.stored.open import open_graph
 from crossgcn.data.tables.plan import TableChoices
-from crossgcn.workflows.hops import store_hops
+from crossgcn.graph.hop_file import read_hop_file
+from crossgcn.workflows.hops import write_hops
 
 pytest.importorskip("ibis")
 pytest.importorskip("pyspark")
@@ -47,26 +46,21 @@ def test_two_workers_give_the_columns_of_duckdb_and_of_memory(tmp_path: Path, cl
     nodes.to_parquet(tmp_path / "nodes.parquet")
     edges.to_parquet(tmp_path / "edges.parquet")
     places = [f"{cluster}::{tmp_path / name}.parquet" for name in ("nodes", "edges")]
-    done = hops(*places, "--out", tmp_path / "graph", "--json")
+    done = hops(*places, "--out", tmp_path / "spark.parquet", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["nodes"] == 20_000
-    graph = open_graph(tmp_path / "graph")
-    assert largest_difference(graph, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
+    table = read_hop_file(tmp_path / "spark.parquet")
+    assert largest_difference(table, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
     launched = re.findall(
         r"Launching executor \S+ on worker (\S+)", (tmp_path / CLUSTER_LOG).read_text()
     )
     assert len({*launched}) == 2
     files = [str(tmp_path / f"{name}.parquet") for name in ("nodes", "edges")]
     choices = TableChoices(target="buys")
-    of_duckdb = store_hops(files[0], files[1], out=tmp_path / "duckdb", choices=choices)
-    columns = stored_columns(graph), stored_columns(of_duckdb)
+    out = tmp_path / "duckdb.parquet"
+    write_hops(files[0], files[1], out=out, choices=choices)
+    columns = columns_of(table), columns_of(read_hop_file(out))
     torch.testing.assert_close(*columns, rtol=1e-6, atol=1e-6)
-    train = ["train", graph.folder, "--model", "cross-hops", "--splits", "stratified"]
-    train += ["--num-splits", "1", "--bags", "2", "--epochs", "2", "--set", "batch_size=4096"]
-    process = start([*train, "--device", "cpu", "--out", tmp_path / "run"], processes=2)
-    _, said = process.communicate(timeout=600)
-    assert process.returncode == 0, said
-    assert not [*(tmp_path / "run").glob("hop-columns-*")]
 
 
 SAVE_TABLES = """
@@ -83,7 +77,7 @@ def test_a_table_of_a_catalogue_that_applications_share(tmp_path: Path, cluster:
     nodes, edges = draw_tables(2000, 8000)
     nodes.to_parquet(tmp_path / "nodes.parquet")
     edges.to_parquet(tmp_path / "edges.parquet")
-    missing = hops(f"{cluster}::nodes", f"{cluster}::edges", "--out", tmp_path / "none")
+    missing = hops(f"{cluster}::nodes", f"{cluster}::edges", "--out", tmp_path / "none.parquet")
     assert missing.returncode == 2
     assert "there is no table 'nodes'; there are none, or give" in missing.stderr
     with (tmp_path / "conf" / "spark-defaults.conf").open("a") as settings:
@@ -97,10 +91,10 @@ def test_a_table_of_a_catalogue_that_applications_share(tmp_path: Path, cluster:
     saved = subprocess.run(save, capture_output=True, text=True, timeout=600)
     assert saved.returncode == 0, saved.stderr
     places = [f"{cluster}::shop.{name}" for name in ("nodes", "edges")]
-    done = hops(*places, "--out", tmp_path / "graph")
+    done = hops(*places, "--out", tmp_path / "spark.parquet")
     assert done.returncode == 0, done.stderr
-    graph = open_graph(tmp_path / "graph")
-    assert largest_difference(graph, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
-    missing = hops(f"{cluster}::shop.persons", places[1], "--out", tmp_path / "none")
+    table = read_hop_file(tmp_path / "spark.parquet")
+    assert largest_difference(table, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
+    missing = hops(f"{cluster}::shop.persons", places[1], "--out", tmp_path / "none.parquet")
     assert missing.returncode == 2
     assert "there is no table 'persons'; there are edges, nodes: give one of" in missing.stderr

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from architectures import one_thread  # noqa: F401
+from shop_tables import make_shop
 
 from crossgcn import (
     BadInput,
@@ -16,7 +17,6 @@ from crossgcn import (
     compare,
     from_tables,
 )
-from crossgcn.data.datasets.shop import make_shop
 
 Command = Callable[..., CompletedProcess[str]]
 SHOP = make_shop(300)

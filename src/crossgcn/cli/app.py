@@ -20,7 +20,6 @@ COMMANDS = {
     "explain": "List the terms that drive each class or one node's score.",
     "predict": "Write what is predicted for nodes, with probabilities.",
     "report": "Write one HTML file about a run.",
-    "example": "Write example tables of a shop.",
     "hops": "Compute columns of neighbours in DuckDB or Spark.",
     "data": "List the datasets, or fetch one.",
 }
@@ -44,6 +43,12 @@ LEFT = {
     "links": _IN_EXAMPLES.format("link_prediction.py"),
     "reproduce": "use python -m paper in a checkout",
     "tune": "compare tries settings; " + _IN_EXAMPLES.format("search_settings.py"),
+    "example": "us-county is the example: crossgcn train us-county",
+    "data import": "for tables larger than memory: crossgcn hops NODES EDGES --out FILE.parquet",
+    "data show": "graph folders left; crossgcn report RUN describes a run",
+    "--fanout": "models of layers train on the whole graph; "
+    + _IN_EXAMPLES.format("mini_batches.py"),
+    "--parquet": "crossgcn hops writes one Parquet file: --out FILE.parquet",
     "--log": _IN_EXAMPLES.format("log_metrics.py") + "; epochs.csv of each run has its metrics",
     "--aggr": "CrossGCN(..., aggr=...) takes every aggregation of PyG, in Python",
     "--transform": "crossify puts crosses into any layer, in Python",

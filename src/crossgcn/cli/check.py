@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +12,6 @@ from crossgcn.cli import tables as t
 from crossgcn.cli.output import print_answer
 from crossgcn.cli.running import make_folder, set_verbosity, status
 from crossgcn.data.datasets.catalogue import TABLES
-from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.table import Table
@@ -66,11 +64,6 @@ def check(
         missing=missing,
         relation=relation,
     )
-    from crossgcn.data.stored.format import is_graph_folder
-
-    for folder in filter(is_graph_folder, filter(None, (nodes, edges))):
-        verify = shlex.join(["crossgcn", "data", "show", str(folder), "--verify"])
-        raise BadInput(f"{folder} is a graph folder, not a table; to check it: {verify}")
     with status("reading the tables"):
         from crossgcn.data.files import write_json
         from crossgcn.data.tables.checks import check_tables

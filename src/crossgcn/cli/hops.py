@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 from crossgcn.cli import tables as t
-from crossgcn.cli.data import FolderOption, print_folder
-from crossgcn.cli.options import JsonOption, argument, available_cores, option, option_name
-from crossgcn.cli.output import print_line
+from crossgcn.cli.options import JsonOption, argument, available_cores, option
+from crossgcn.cli.output import print_answer, print_line
 from crossgcn.cli.running import status
 
 _TABLE = (
@@ -20,7 +19,7 @@ _TABLE = (
 def hops(
     nodes: Annotated[str, argument(f"Table of nodes: {_TABLE}.", "NODES")],
     edges: Annotated[str, argument("Table of edges, likewise, in the same engine.", "EDGES")],
-    out: FolderOption,
+    out: Annotated[Path, option("Parquet file to write, for crossgcn train.", metavar="FILE")],
     target: t.TargetOption = None,
     id_column: t.IdOption = None,
     source_column: t.SourceOption = None,
@@ -32,6 +31,7 @@ def hops(
     lists: t.ListsOption = None,
     ignore: t.IgnoreOption = None,
     missing: t.MissingOption = None,
+    relation: t.RelationOption = None,
     num_hops: Annotated[int, option("How far neighbourhoods reach.", "--hops", min=1, max=10)] = 2,
     directed: Annotated[
         bool, option("Keep in-neighbours and out-neighbours apart.", "--directed")
@@ -47,16 +47,12 @@ def hops(
             metavar="FOLDER",
         ),
     ] = None,
-    parquet: Annotated[
-        Path | None,
-        option("Also write the columns by name to this file, for crossgcn train.", metavar="FILE"),
-    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compute the columns of nodes and their neighbours in DuckDB or Spark, for crossgcn train.
 
-    Tables stay where they are; DuckDB spills to disk beyond --memory. The folder --out is what
-    crossgcn train FOLDER --model cross-hops reads, also in several processes.
+    Tables stay where they are; DuckDB spills to disk beyond --memory. The file --out has a row per
+    node and is what crossgcn train FILE reads.
     """
     tables = t.TableOptions(
         target=target,
@@ -70,12 +66,12 @@ def hops(
         lists=lists,
         ignore=ignore,
         missing=missing,
+        relation=relation,
     )
-    from crossgcn.workflows.hop_columns import training_settings
-    from crossgcn.workflows.hops import store_hops
+    from crossgcn.workflows.hops import write_hops
 
     with status("opening the tables") as spinner:
-        graph = store_hops(
+        file = write_hops(
             nodes,
             edges,
             out=out,
@@ -85,15 +81,26 @@ def hops(
             memory_limit=memory << 20,
             threads=available_cores(),
             scratch=scratch,
-            parquet=parquet,
             show=spinner.update,
         )
-    assert graph.preprocess is not None and graph.preprocess.encoding is not None
-    print_line("\n".join(graph.preprocess.encoding["plan"]["reasons"]), error=True)
-    if graph.num_classes is None:
-        print_folder(graph, as_json)
-        return
-    settings = training_settings(graph, num_hops).items()
-    then = ["crossgcn", "train", str(out)]
-    then += [word for name, value in settings for word in (option_name(name), str(value))]
-    print_folder(graph, as_json, next=shlex.join(then))
+    print_line("\n".join(file.table["reasons"]), error=True)
+    summary = {
+        "file": str(out),
+        "nodes": file.num_nodes,
+        "features": file.plan.num_features,
+        "columns": file.plan.num_columns,
+        "hops": file.plan.hops,
+        "directed": file.plan.directed,
+        "weighted": file.weighted,
+        "target": file.table["target"],
+        "classes": list(file.preprocess.classes),
+        "bytes": out.stat().st_size,
+    }
+    lines = [
+        f"{out}: {file.num_nodes:,} nodes, {file.plan.num_columns:,} columns, "
+        f"{out.stat().st_size / 1e6:,.1f} MB"
+    ]
+    if file.table["target"] is not None:
+        summary["next"] = shlex.join(["crossgcn", "train", str(out)])
+        lines.append(f"Next: {summary['next']}")
+    print_answer(summary, lines, as_json)

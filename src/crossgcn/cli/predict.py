@@ -61,7 +61,7 @@ def predict(
         from crossgcn.experiments.run_folder import open_run, refuse_overwriting
 
         refuse_overwriting(run, out)
-        trained = open_run(run, load=nodes is not None or crosses > 0)
+        trained = open_run(run)
     with status("scoring"):
         if nodes is None:
             scored = score_known_nodes(trained)

@@ -133,6 +133,7 @@ def load_experiment(
     with status(f"loading {configs[0].dataset}"):
         from crossgcn.data.tables.graph import describe_encoding
         from crossgcn.experiments.experiment import Experiment
+        from crossgcn.graph.hop_file import HopTable
         from crossgcn.graph.prepared import choose_device
         from crossgcn.training.device import check_precision
 
@@ -141,7 +142,8 @@ def load_experiment(
             check_precision(config.precision, choose_device(device))
         if graph is None:
             return Experiment(configs)
-        return Experiment(configs, graph.data, describe_encoding(graph))
+        columns = graph.columns if isinstance(graph, HopTable) else None
+        return Experiment(configs, graph.data, describe_encoding(graph), columns=columns)
 
 
 LINE_EVERY = 10.0

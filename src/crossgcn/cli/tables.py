@@ -129,6 +129,8 @@ class TableOptions:
 
     def _check_files(self, dataset: str, edges: Path | None, out: Path | None) -> None:
         """Refuse files that contradict the other arguments, or are no tables."""
+        from crossgcn.graph.hop_file import is_hop_file  # imports torch
+
         if is_hop_file(dataset):
             raise BadInput(
                 f"{dataset} holds columns of crossgcn hops, for crossgcn train alone; give the "
@@ -171,15 +173,6 @@ class TableOptions:
 def is_table(dataset: str | None) -> TypeGuard[str]:
     """Whether a dataset argument is the file name of a table, or a known dataset of tables."""
     return dataset is not None and (dataset in TABLES or dataset.lower().endswith(TABLE_ENDINGS))
-
-
-def is_hop_file(dataset: str | Path | None) -> TypeGuard[str | Path]:
-    """Whether a dataset argument is a Parquet file that crossgcn hops wrote."""
-    if dataset is None or not str(dataset).lower().endswith((".parquet", ".pq")):
-        return False
-    from crossgcn.workflows.hop_columns import find_description  # imports torch
-
-    return find_description(Path(dataset)) is not None
 
 
 def refuse_edges_of(name: str, edges: Path | None) -> None:

@@ -19,7 +19,6 @@ from crossgcn.cli.running import (
     results_folder,
     set_verbosity,
     status,
-    terminal,
 )
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.errors import BadInput
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from crossgcn.data.tables.graph import TableGraph
     from crossgcn.experiments.experiment import RepeatedRuns
+    from crossgcn.graph.hop_file import HopTable
 
 
 def train(
@@ -128,12 +128,10 @@ def train(
     workers = check_workers(workers, threads)
     if config is not None and config.suffix == ".json":
         dataset, edges, tables = _as_trained(config, dataset, edges, tables)
-    if t.is_hop_file(dataset):
-        dataset, usual = _open_hops(Path(dataset), edges, tables)
-        edges, tables = None, t.TableOptions()
-        if config is None and given["model"] in (None, usual["model"]):
-            given |= {name: value for name, value in usual.items() if given.get(name) is None}
-    graph = tables.load(dataset, edges, out)
+    of_hops = _read_hops(dataset, edges, tables)
+    if of_hops is not None and config is None and given["model"] in (None, "cross-hops"):
+        given["hops"] = given["hops"] or of_hops.columns.plan.hops
+    graph = of_hops or tables.load(dataset, edges, out)
     chosen = configure_for_tables(graph, {"dataset": dataset, **given}, config_file=config)
     if graph is None:
         t.refuse_table_in_config(chosen.dataset, config, "train")
@@ -164,7 +162,8 @@ def train(
             )
         ids, names = (None, None) if graph is None else (graph.ids, graph.names)
         of_model = run_folder_name(chosen)
-        choose_model(folder, of_model, experiment.data, experiment.splits, ids, names)
+        hop_file = None if of_hops is None else of_hops.path
+        choose_model(folder, of_model, experiment.data, experiment.splits, ids, names, hop_file)
         summary = _summarise(runs, graph)
         summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
         write_summary(folder, summary)
@@ -229,27 +228,26 @@ def _as_trained(
     return str(dataset or before), edges, t.TableOptions(**before_options | tables.given())
 
 
-def _open_hops(
-    path: Path, edges: Path | None, tables: t.TableOptions
-) -> tuple[str, dict[str, Any]]:
-    """Return the graph folder of a file of columns, and settings to train on it."""
-    from crossgcn.workflows.hop_columns import read_hop_file, store_beside, training_settings
+def _read_hops(dataset: str | None, edges: Path | None, tables: t.TableOptions) -> HopTable | None:
+    """Read a file of ``crossgcn hops``; return nothing for another dataset."""
+    if dataset is None or not dataset.lower().endswith((".parquet", ".pq")):
+        return None
+    from crossgcn.graph.hop_file import is_hop_file, read_hop_file
 
-    file, given = read_hop_file(path), tables.given()
-    target = file.table["target"]
-    if given.get("target") == target:
+    if not is_hop_file(dataset):
+        return None
+    with status(f"reading {dataset}"):
+        table = read_hop_file(Path(dataset))
+    given = tables.given()
+    if given.get("target") == table.plan.target:
         given.pop("target", None)
     more = [str(edges)] if edges is not None else [o.option_name(name) for name in given]
     if more:
         raise BadInput(
-            f"{more[0]} is one argument too many: {path} holds columns of crossgcn hops, with "
-            f"edges and target {target!r}; leave it out, or give it to crossgcn hops"
+            f"{more[0]} is one argument too many: {dataset} holds columns of crossgcn hops, with "
+            f"edges and target {table.plan.target!r}; leave it out, or give it to crossgcn hops"
         )
-    with status(f"reading {path}"):
-        graph = store_beside(path)
-    words = f"{path}: columns of crossgcn hops, stored in {graph.folder}, which the run refers to"
-    terminal().print(words, highlight=False, markup=False, soft_wrap=True)
-    return str(graph.folder), training_settings(graph, file.plan.hops)
+    return table
 
 
 def _absolute(dataset: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""Datasets, graph files and folders, and splits.
+"""Datasets, graph files, and splits.
 
 Names are imported on first use, so that reading the catalogue needs no torch.
 """
@@ -12,7 +12,6 @@ from crossgcn.lazy_names import lazy_names
 if TYPE_CHECKING:
     from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
     from crossgcn.data.datasets.generated import plant_crosses, reddit400k_shaped
-    from crossgcn.data.datasets.graphsage import read_graphsage
     from crossgcn.data.datasets.load import load_dataset
     from crossgcn.data.datasets.planetoid import read_planetoid
     from crossgcn.data.datasets.real import load_real, read_real
@@ -21,17 +20,13 @@ if TYPE_CHECKING:
     from crossgcn.data.graph import canonical_graph
     from crossgcn.data.graph_file import read_graph, save_graph
     from crossgcn.data.splits import Split, make_splits, validate_split
-    from crossgcn.data.stored.import_graph import build_graph, store_graph
-    from crossgcn.data.stored.open import StoredGraph, open_graph
 
 __all__ = [
     "CATALOGUE",
     "DATASET_NAMES",
     "TABLES",
     "Split",
-    "StoredGraph",
     "available",
-    "build_graph",
     "canonical_graph",
     "csr_tensor",
     "fetch",
@@ -40,23 +35,19 @@ __all__ = [
     "locate",
     "locate_splits",
     "make_splits",
-    "open_graph",
     "plant_crosses",
     "read_graph",
-    "read_graphsage",
     "read_planetoid",
     "read_real",
     "reddit400k_shaped",
     "row_normalise",
     "save_graph",
-    "store_graph",
     "validate_split",
 ]
 
 _HOMES = {
     "datasets.catalogue": ("CATALOGUE", "DATASET_NAMES", "TABLES"),
     "datasets.generated": ("plant_crosses", "reddit400k_shaped"),
-    "datasets.graphsage": ("read_graphsage",),
     "datasets.load": ("load_dataset",),
     "datasets.planetoid": ("read_planetoid",),
     "datasets.real": ("load_real", "read_real"),
@@ -65,8 +56,6 @@ _HOMES = {
     "graph": ("canonical_graph",),
     "graph_file": ("read_graph", "save_graph"),
     "splits": ("Split", "make_splits", "validate_split"),
-    "stored.import_graph": ("build_graph", "store_graph"),
-    "stored.open": ("StoredGraph", "open_graph"),
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

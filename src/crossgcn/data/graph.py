@@ -205,7 +205,7 @@ def _check_labels(y: Tensor, num_nodes: int, num_classes: int | None, where: str
 
 
 def _unique_edges(graph: Data, directed: bool) -> tuple[Tensor, Tensor | None]:
-    """Return unique edges: of a directed graph sorted by target, as in a graph folder."""
+    """Return unique edges: of a directed graph sorted by target."""
     ends, weight, num_nodes = graph.edge_index, graph.get("edge_weight"), graph.num_nodes
     if weight is None:
         if directed:

@@ -3,28 +3,19 @@
 A seal shows damage: flipped bits, files cut short, files of two runs in one folder. It does not
 show who wrote a file, because whoever changes a file can compute its hash again.
 
-JSON objects carry their own SHA-256. Folders list the SHA-256 of their files. Large files also have
-a CRC-32 per block, which is several times as fast: each block is verified when it is first read.
+JSON objects carry their own SHA-256. Folders list the SHA-256 of their files.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import mmap
-import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from crossgcn.data.files import read_bytes, read_json_object
+from crossgcn.data.files import read_json_object
 from crossgcn.errors import BadInput
-
-BLOCK = 1 << 18
-"""Bytes with one CRC-32."""
 
 
 def add_checksum(content: dict[str, Any]) -> dict[str, Any]:
@@ -46,7 +37,10 @@ def digest_of_json(content: dict[str, Any]) -> str:
 def digest_of_file(path: Path) -> str | None:
     """Return the SHA-256 of a file, or ``None`` if it cannot be read."""
     try:
-        return hashlib.sha256(read_bytes(path)).hexdigest()
+        if not path.is_file():  # opening a pipe would block
+            return None
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
 
@@ -79,100 +73,3 @@ def not_as_written(path: Path, remedy: str) -> BadInput:
         f"{path}: is not what was written there (its SHA-256 is another one): it was changed or "
         f"cut short; {remedy}"
     )
-
-
-class BlockChecksums:
-    """Compute the CRC-32 of each block of a stream of bytes."""
-
-    def __init__(self) -> None:
-        self._blocks: list[int] = []
-        self._room = 0
-
-    def update(self, content: Any) -> None:
-        """Add the next bytes."""
-        left = memoryview(content).cast("B")
-        while len(left):
-            if self._room == 0:
-                self._blocks.append(0)
-                self._room = BLOCK
-            part, left = left[: self._room], left[self._room :]
-            self._blocks[-1] = zlib.crc32(part, self._blocks[-1])
-            self._room -= len(part)
-
-    def finish(self, first: Any = None) -> str:
-        """Return the checksums in hexadecimal; ``first`` replaces the content of one block."""
-        if first is not None:
-            self._blocks[0] = zlib.crc32(first)
-        return "".join(f"{checksum:08x}" for checksum in self._blocks)
-
-
-class SealedFile:
-    """A file mapped into memory, whose blocks are verified when they are first used.
-
-    Args:
-        size: Its bytes.
-        sha256: Of the whole file.
-        blocks: From :meth:`BlockChecksums.finish`.
-        remedy: What to do about a changed file.
-    """
-
-    def __init__(self, path: Path, size: int, sha256: str, blocks: str, remedy: str) -> None:
-        self.path, self._sha256, self._remedy = path, sha256, remedy
-        self._blocks = np.frombuffer(bytes.fromhex(blocks), ">u4")
-        self.num_blocks = -(-size // BLOCK)
-        if len(self._blocks) != self.num_blocks:
-            raise BadInput(f"{path}: has {len(self._blocks)} checksums of its blocks; {remedy}")
-        mapped: Any = b""
-        try:
-            found = path.stat().st_size
-            if found == size > 0:  # Opening a pipe, whose size is 0, would block.
-                with path.open("rb") as file:
-                    mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-        except FileNotFoundError:
-            raise BadInput(f"{path}: is missing; {remedy}") from None
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{path}: cannot be opened ({error}); {remedy}") from None
-        if found != size:
-            raise BadInput(
-                f"{path}: has {found:,} bytes where {size:,} were written, so it was cut "
-                f"short or replaced; {remedy}"
-            )
-        self.content = memoryview(mapped)
-        self._is_checked = np.zeros(self.num_blocks, bool)
-        self._num_left = self.num_blocks
-
-    def verify(self) -> None:
-        """Verify the SHA-256 of the whole file."""
-        self.check()
-        if hashlib.sha256(self.content).hexdigest() != self._sha256:
-            raise self._changed("")
-
-    def check(self) -> None:
-        """Verify every block that was not verified yet."""
-        self._check_blocks(np.ones(self.num_blocks, bool))
-
-    def check_ranges(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-        """Verify the blocks that hold these ranges of bytes; empty ranges count as none."""
-        if self._num_left == 0:
-            return
-        filled = ends > starts
-        first, last = starts[filled] // BLOCK, (ends[filled] - 1) // BLOCK
-        if len(first) and first.min() >= 0 and last.max() < self.num_blocks:
-            # One more range starts at its first block, and one fewer is open after its last.
-            open_ranges = np.bincount(first, minlength=self.num_blocks + 1)
-            open_ranges -= np.bincount(last + 1, minlength=self.num_blocks + 1)
-            self._check_blocks(open_ranges.cumsum()[:-1] > 0)
-
-    def _check_blocks(self, used: NDArray[np.bool_]) -> None:
-        for block in np.flatnonzero(used & ~self._is_checked).tolist():
-            content = self.content[block * BLOCK : (block + 1) * BLOCK]
-            if zlib.crc32(content) != self._blocks[block]:
-                raise self._changed(f", at byte {block * BLOCK:,} or up to {BLOCK:,} after it")
-            self._is_checked[block] = True
-        self._num_left = self.num_blocks - int(np.count_nonzero(self._is_checked))
-
-    def _changed(self, where: str) -> BadInput:
-        return BadInput(
-            f"{self.path}: was changed after it was written (its checksum is another one{where}); "
-            f"{self._remedy}"
-        )

@@ -29,11 +29,9 @@ from crossgcn.estimator.scoring import RowScores, row_names
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.neighbourhood import neighbour_labels
-from crossgcn.graph.sampling.source import source_of
 from crossgcn.models.catalogue import build_model, first_layer_crosses, get_preset, has_orders
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.batches.train import train_in_batches
 from crossgcn.training.checkpoints import save_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.full_batch import FullBatchStep
@@ -41,6 +39,7 @@ from crossgcn.training.inputs import rows_of_hops, takes_hops
 from crossgcn.training.loop import fit
 from crossgcn.training.metrics import DEFAULT_METRICS, METRICS, check_metric, task_of_outputs
 from crossgcn.training.objective import fit_target_scale
+from crossgcn.training.rows import train_rows
 from crossgcn.training.selection import Diverged, TrainedModel
 from crossgcn.training.trainer import seeded
 
@@ -284,12 +283,16 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
                     prior = labels.values[labels.known].double().mean(dim=0)
                     graph = replace(graph, labels=labels._replace(prior=prior))
                 columns = HopColumns(
-                    source_of(data), model.plan.hops, smoothing=model.plan.smoothing
+                    data.x,
+                    data.edge_index,
+                    data.get("edge_weight"),
+                    hops=model.plan.hops,
+                    smoothing=model.plan.smoothing,
                 )
                 source = rows_of_hops(model, columns, y, labels)
                 nobody = torch.empty(0, dtype=torch.long)
                 split = Split(rows, nobody if held_out is None else held_out, nobody)
-                result: TrainedModel | Diverged = train_in_batches(
+                result: TrainedModel | Diverged = train_rows(
                     model,
                     source,
                     split,

@@ -16,8 +16,7 @@ from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.seals import digest_of_file
 from crossgcn.errors import BadInput
 from crossgcn.estimator.kept_graph import KeptGraph, features_of
-from crossgcn.experiments.run_folder import CHOSEN, RunFolder, open_run
-from crossgcn.experiments.run_folder import FOLDER as STORED
+from crossgcn.experiments.run_folder import CHOSEN, HOP_FILE, RunFolder, open_run
 from crossgcn.models.catalogue import first_layer_crosses, has_orders
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.checkpoints import SavedModel, load_saved
@@ -92,7 +91,7 @@ def read_estimator(
         "n_features_in_": saved.in_channels,
         "graph_": _restore_graph(Path(folder) / GRAPH, extra.get("graph")),
     }
-    if (Path(folder) / CHOSEN).exists() and not (Path(folder) / STORED).exists():
+    if (Path(folder) / CHOSEN).exists() and not (Path(folder) / HOP_FILE).exists():
         graph = _graph_of_run(open_run(Path(folder)))
         fitted |= {"graph_": graph, "n_edges_": graph.num_edges}
     if kind == "classifier":

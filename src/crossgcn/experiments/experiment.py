@@ -21,17 +21,15 @@ from crossgcn.data.files import holding
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import make_splits
-from crossgcn.data.stored.open import is_opened, open_dataset, open_graph
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import clear_model, metrics_of_test, validation_score
 from crossgcn.experiments.statistics import Summary, summarise
+from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.prepared import choose_device
 from crossgcn.models.catalogue import build_model
-from crossgcn.training.batches.train import check_batches
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision
-from crossgcn.training.distributed import processes
-from crossgcn.training.inputs import num_features_of, takes_hops
+from crossgcn.training.inputs import takes_hops
 from crossgcn.training.metrics import (
     DEFAULT_METRICS,
     Task,
@@ -45,12 +43,6 @@ from crossgcn.training.trainer import SHARED_SETTINGS, Run, Trainer
 
 MOST_HOPS = 10
 """How far neighbourhoods may reach."""
-
-_MOST_STARTS = 200
-"""Nodes from which the reach of a graph is measured."""
-
-_MOST_ENTRIES = 2_000_000
-"""Of a graph folder with more entries, the reach is not measured."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +132,9 @@ class Experiment:
             results can be paired.
         data: The graph, unless it is to be loaded by name: ``x``, ``edge_index``, ``y``,
             roles or PyG's masks, and optionally ``edge_weight``.
-        preprocess: The meaning of features and classes, saved with the models; defaults to
-            what a graph folder says.
+        preprocess: The meaning of features and classes, saved with the models.
+        columns: Columns of neighbourhoods, from :func:`~crossgcn.graph.hop_file.read_hop_file`
+            like ``data``.
         folders: One folder per configuration, relative to ``out``; by default named after
             the model, its depth, and the settings in which configurations of one model differ.
     """
@@ -152,15 +145,17 @@ class Experiment:
         data: Data | None = None,
         preprocess: Preprocess | None = None,
         *,
+        columns: HopColumns | None = None,
         folders: Sequence[str] | None = None,
     ) -> None:
         check_comparable(configs, "model", SHARED_SETTINGS)
         self.folders = _folder_names(configs) if folders is None else list(folders)
         first = configs[0]
-        self.data = _load(configs) if data is None else canonical_graph(data)
-        if data is None and preprocess is None and is_opened(first.dataset):
-            preprocess = (self.data.get("stored") or open_graph(first.dataset)).preprocess
-        self.preprocess = preprocess
+        if data is None:
+            self.data = load_dataset(first.dataset)
+        else:
+            self.data = canonical_graph(data) if columns is None else data
+        self.preprocess, self.columns = preprocess, columns
         if data is not None:
             configs = [config.model_copy(update={"dataset": self.data.name}) for config in configs]
         if task_of_outputs(self.data.num_classes) == "regression":
@@ -207,10 +202,10 @@ class Experiment:
             training: Saved with the models: how to train them again.
             on_epochs: Called with the epochs done and the epochs in total.
         """
-        lock = holding(out) if out is not None and processes().leads else nullcontext()
+        lock = holding(out) if out is not None else nullcontext()
         with lock:
             options = {"save_models": save_models, "threads": threads, "read_test": read_test}
-            trainer = self.trainer(device=device, folder=out, training=training, **options)
+            trainer = self.trainer(device=device, training=training, **options)
             if out is not None:
                 self._refuse_other_runs(out)
             if out is not None and save_models:
@@ -254,7 +249,14 @@ class Experiment:
         place = choose_device(device)
         for config in self.configs:
             check_precision(config.precision, place)
-        return Trainer(self.data, self.splits, device=place, preprocess=self.preprocess, **options)
+        return Trainer(
+            self.data,
+            self.splits,
+            device=place,
+            preprocess=self.preprocess,
+            columns=self.columns,
+            **options,
+        )
 
     def runs_of(self, config: RunConfig, folder: Path | None) -> Iterator[Run]:
         """Yield the runs of a configuration, each with its own subfolder of ``folder``."""
@@ -288,7 +290,7 @@ def _keep_best(tried: Sequence[dict[str, Any]], folder: Path | None) -> dict[str
     record = tried[0 if shown else 1] | {
         "label_features": {"chosen": shown, "with": scores[0], "without": scores[1]}
     }
-    if folder is not None and processes().leads:
+    if folder is not None:
         name = f"label-features-{str(shown).lower()}"
         shutil.copytree(folder.parent / name / folder.name, folder, dirs_exist_ok=True)
         write_record(folder, record)
@@ -317,23 +319,15 @@ def _folder_names(configs: Sequence[RunConfig]) -> list[str]:
     return names
 
 
-def _load(configs: Sequence[RunConfig]) -> Data:
-    """Load the graph, or open it where it is a graph folder."""
-    dataset = configs[0].dataset
-    return open_dataset(dataset) if is_opened(dataset) else load_dataset(dataset)
-
-
 def _check_model(config: RunConfig, data: Data) -> None:
     config, _ = _variants(config, None)[0]
-    check_batches(config)
     check_threshold(config.threshold, data.num_classes)
     if config.metric is not None:
         check_metric(config.metric, task_of_outputs(data.num_classes))
     if takes_hops(config) and config.hops is not None:
         _check_hops(config.hops, data)
     with refusing_model(config):
-        in_channels = num_features_of(data)
-        build_model(config.model, in_channels, data.num_classes, **config.model_settings())
+        build_model(config.model, data.x.size(1), data.num_classes, **config.model_settings())
 
 
 @contextmanager
@@ -355,33 +349,31 @@ def _check_hops(hops: int, data: Data) -> None:
             f"hops is {hops}, but neighbourhoods reach at most {MOST_HOPS} hops; give --hops "
             f"{MOST_HOPS} or fewer"
         )
-    size = (data.num_nodes, data.num_nodes)
-    stored = getattr(data, "stored", None)
-    edges: Any
-    if stored is None:
-        ends = tuple(data.edge_index.numpy())
-        edges = sp.csr_array((np.ones(ends[0].size, np.int8), ends), shape=size)
-    elif stored.num_entries > _MOST_ENTRIES:
-        return
-    else:
-        ones = np.ones(stored.num_entries, np.int8)
-        rows = (ones, stored.neighbours.numpy(), stored.offsets.numpy())
-        edges = sp.csr_array(rows, shape=size)
-    if edges.nnz == np.count_nonzero(edges.diagonal()):
+    ends = data.edge_index[:, data.edge_index[0] != data.edge_index[1]].numpy()
+    if not ends.size:
         raise BadInput(f"{data.name}: hops is {hops}, but there are no edges; leave out --hops")
-    from scipy.sparse.csgraph import dijkstra  # imports scipy.linalg
+    size = (data.num_nodes, data.num_nodes)
+    edges = sp.csr_array((np.ones(ends.shape[1], np.float32), tuple(ends)), shape=size)
+    edges = edges + edges.T
+    # From the node of most neighbours in each component, all others are within its radius, and
+    # no two nodes are farther apart than twice that.
+    from scipy.sparse.csgraph import connected_components  # imports scipy.linalg
 
-    starts: Any = np.flatnonzero(np.diff(edges.indptr))
-    starts = np.random.default_rng(0).permutation(starts)[:_MOST_STARTS]
-    farthest = 0
-    for start in starts.tolist():
-        distances = dijkstra(edges, indices=start, unweighted=True, limit=hops)
-        farthest = max(farthest, int(distances[np.isfinite(distances)].max()))
-        if farthest == hops:
+    _, component = connected_components(edges)
+    by_degree = np.argsort(np.diff(edges.indptr), kind="stable")
+    hubs = np.empty(component.max() + 1, np.int64)
+    hubs[component[by_degree]] = by_degree
+    reached = np.zeros(data.num_nodes, bool)
+    reached[hubs] = True
+    radius = 0
+    while not reached.all():
+        radius += 1
+        if 2 * radius >= hops:
             return
+        reached |= edges @ reached.astype(np.float32) > 0
     raise BadInput(
-        f"{data.name}: hops is {hops}, but no node is farther than {farthest} hops from any "
-        f"other that it can reach; give --hops {max(farthest, 1)} or fewer"
+        f"{data.name}: hops is {hops}, but no node is farther than {2 * radius} hops from any "
+        f"other that it can reach; give --hops {2 * radius} or fewer"
     )
 
 

@@ -21,12 +21,11 @@ from crossgcn.data.tables.graph import as_features, as_matrix, load_new_tables, 
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder, metrics_of_test
 from crossgcn.graph import PreparedGraph, SparseMatrix
-from crossgcn.graph.hops import HopColumns, HopSource
+from crossgcn.graph.hops import HopColumns, HopRows
+from crossgcn.graph.matrix import Features
 from crossgcn.graph.neighbourhood import NeighbourLabels
-from crossgcn.graph.sampling.source import Features, GraphSource, source_of
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.batches.layerwise import infer
 from crossgcn.training.metrics import compute, positive_class, predict_classes
 
 DIGITS = 6
@@ -53,8 +52,7 @@ def class_scores(
     """
     exact = deepcopy(model).double().eval()
     if isinstance(exact, CrossHops):
-        source = source_of(getattr(data, "stored", data))
-        return _hop_scores(exact, source, nodes, labels)
+        return _hop_scores(exact, data, nodes, labels)
     graph = PreparedGraph(
         data.x, data.edge_index, getattr(data, "edge_weight", None), dtype=torch.float64
     )
@@ -68,18 +66,24 @@ def class_scores(
 
 
 def _hop_scores(
-    model: CrossHops, source: GraphSource, nodes: Tensor | None, labels: NeighbourLabels | None
+    model: CrossHops, data: Data, nodes: Tensor | None, labels: NeighbourLabels | None
 ) -> Tensor:
     if model.plan.num_labels and labels is None:
         raise BadInput("this model sees the labels of neighbours: give labels")
-    plan = model.plan
-    hops = HopColumns(source, plan.hops, directed=plan.directed, smoothing=model.smoothing)
+    hops = HopColumns(
+        data.x,
+        data.edge_index,
+        data.get("edge_weight"),
+        hops=model.plan.hops,
+        directed=model.plan.directed,
+        smoothing=model.smoothing,
+    )
     parts = [hops.without_labels, *([] if labels is None else [hops.label_columns(labels)])]
-    rows = HopSource(parts, model.scale, source.labels)
-    nodes = torch.arange(source.num_nodes) if nodes is None else nodes
+    rows = HopRows(parts, model.scale, data.y)
+    nodes = torch.arange(len(data.y)) if nodes is None else nodes
     with torch.no_grad():
         return torch.cat(
-            [model(double(rows.features(part))) for part in torch.split(nodes, _NODES_AT_ONCE)]
+            [model(double(rows.rows(part))) for part in torch.split(nodes, _NODES_AT_ONCE)]
         )
 
 
@@ -140,15 +144,8 @@ class Scored:
 
 def score_known_nodes(run: RunFolder) -> Scored:
     """Score all nodes of the graph a model was trained on, including unlabelled ones."""
-    model, preprocess = run.saved.model, run.saved.preprocess
-    stored = getattr(run.data, "stored", None)
-    if stored is None or isinstance(model, CrossHops):
-        scores = score_nodes(run)
-    elif run.config.batch_size is not None:
-        exact = deepcopy(model).double()
-        scores = infer(exact, source_of(stored))
-    else:
-        scores = class_scores(model, stored.to_data())
+    preprocess = run.saved.preprocess
+    scores = score_nodes(run)
     encoded = preprocess.encoding is not None
     id_column = read_encoding(preprocess)[1].id_column if encoded else "node"
     nodes = torch.arange(len(run.ids))

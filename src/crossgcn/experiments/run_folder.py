@@ -4,7 +4,7 @@
 ``config.json``, ...      the chosen model, as :mod:`~crossgcn.training.checkpoints` saves it
 ``chosen.json``           which run it comes from, and hashes of the files below
 ``graph.npz``             the graph, unless it is a known dataset or
-``graph_folder.json``     a graph folder, of which this is the path
+``hop_file.json``         a file of ``crossgcn hops``: its path and SHA-256
 ``nodes.json``            the ids and the names of the nodes, if they have any
 ``splits.npz``            which nodes trained, validated and tested, by split
 ``MODEL/split-NN/``       every run, with its record, learning curve and model
@@ -33,13 +33,14 @@ from crossgcn.data.graph_file import read_graph, save_graph
 from crossgcn.data.seals import (
     add_checksum,
     changed_files,
+    digest_of_file,
     digests_of_files,
     not_as_written,
     read_sealed_json,
 )
 from crossgcn.data.splits import Split
-from crossgcn.data.stored.open import open_dataset
 from crossgcn.errors import BadInput
+from crossgcn.graph.hop_file import read_hop_file
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
@@ -48,7 +49,7 @@ from crossgcn.training.config import RunConfig
 from crossgcn.training.records import EPOCHS, RECORD, describe_dataset, describe_split
 
 CHOSEN, GRAPH, NODES, SPLITS = "chosen.json", "graph.npz", "nodes.json", "splits.npz"
-FOLDER = "graph_folder.json"
+HOP_FILE = "hop_file.json"
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def read_curve(folder: Path) -> dict[str, list[float]]:
 
 def clear_model(folder: Path) -> None:
     """Remove the chosen model and its graph, so that no new run is taken for an older one."""
-    for name in (CHOSEN, *MODEL_FILES, GRAPH, FOLDER, NODES, SPLITS):
+    for name in (CHOSEN, *MODEL_FILES, GRAPH, HOP_FILE, NODES, SPLITS):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -186,27 +187,29 @@ def choose_model(
     splits: Sequence[Split],
     ids: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
+    hop_file: Path | None = None,
 ) -> FinishedRun:
     """Save the model with the best validation score, the graph and the splits with its runs.
 
     Of equal runs the first is chosen. Test nodes are not used. ``model`` is the subfolder of
-    the runs to choose from. The graph is saved unless it can be loaded by name.
+    the runs to choose from. The graph is saved unless it can be loaded by name, or is that of a
+    ``hop_file``.
     """
     runs = _finished_runs(folder / model)
     chosen = max(runs, key=lambda run: validation_score(run.record))
     clear_model(folder)
     roles = torch.stack([roles_of(split, len(data.y)) for split in splits])
     write_npz(folder / SPLITS, {"roles": roles.numpy()})
-    stored = getattr(data, "stored", None)
-    if stored is not None:
-        write_json(folder / FOLDER, {"folder": str(stored.folder.resolve())})
+    if hop_file is not None:
+        about = {"file": str(hop_file.resolve()), "sha256": digest_of_file(hop_file)}
+        write_json(folder / HOP_FILE, about)
     elif not _is_known(data):
         save_graph(folder / GRAPH, data)
         nodes = {"ids": ids, "names": names}
         write_json(folder / NODES, {key: each and list(each) for key, each in nodes.items()})
     copy_model(chosen.folder, folder)
     of_runs = [run.folder / name for run in runs for name in (RECORD, EPOCHS, *MODEL_FILES)]
-    described = [folder / name for name in (SPLITS, NODES, FOLDER) if (folder / name).exists()]
+    described = [folder / name for name in (SPLITS, NODES, HOP_FILE) if (folder / name).exists()]
     files = (path.relative_to(folder).as_posix() for path in (*described, *of_runs))
     description = {
         "run": chosen.folder.relative_to(folder).as_posix(),
@@ -217,25 +220,21 @@ def choose_model(
     return chosen
 
 
-def open_run(folder: Path, *, load: bool = True) -> RunFolder:
+def open_run(folder: Path) -> RunFolder:
     """Open a folder written by :func:`choose_model`.
-
-    Args:
-        load: Otherwise a graph folder is only opened and not loaded into memory: ``data`` has
-            ``stored`` in place of features and edges.
 
     Raises:
         BadInput: If there is no model, a file was changed or cut short, or the graph is not the
             one of the training.
     """
     try:
-        return _open_run(folder, load)
+        return _open_run(folder)
     except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
         # The hashes are right, so that somebody wrote them anew.
         raise BadInput(f"{folder}: lacks a part of a run ({error!r}); {_IF_CHANGED}") from None
 
 
-def _open_run(folder: Path, load: bool) -> RunFolder:
+def _open_run(folder: Path) -> RunFolder:
     description = read_sealed_json(folder / CHOSEN, _IF_MISSING, _IF_CHANGED)
     _check_description(folder / CHOSEN, description)
     place = folder / description["run"]
@@ -253,9 +252,6 @@ def _open_run(folder: Path, load: bool) -> RunFolder:
     if chosen is None:
         raise BadInput(f"{place}: the chosen run is not there any more; train again")
     data, ids, called = _open_graph(folder, description["dataset"])
-    if load and getattr(data, "stored", None) is not None:
-        data = data.stored.to_data()
-        data.name = description["dataset"]["name"]
     ids = tuple(map(str, range(data.num_nodes))) if ids is None else ids
     space, sizes = saved.preprocess.space, (data.num_nodes, data.num_classes)
     if (
@@ -286,16 +282,18 @@ def _open_graph(
     ids: Sequence[str] | None = None
     names: Sequence[str] | None = None
     source = folder / GRAPH
-    if (folder / FOLDER).exists():
-        source = Path(_read_json(folder / FOLDER)["folder"])
-        if not source.is_dir():
+    if (folder / HOP_FILE).exists():
+        about = _read_json(folder / HOP_FILE)
+        source = Path(about["file"])
+        if not source.is_file():
             raise BadInput(
-                f"{folder / FOLDER}: the model was trained on the graph folder {source}, which is "
-                "not there any more; move it back, put a link to it there, or train again on it "
-                "where it is now"
+                f"{folder / HOP_FILE}: the model was trained on {source}, which is not there any "
+                "more; move it back, put a link to it there, or train again on it where it is now"
             )
-        data = open_dataset(source)
-        ids = data.stored.ids
+        if digest_of_file(source) != about["sha256"]:
+            raise not_as_written(source, "write it again with crossgcn hops, and train again")
+        table = read_hop_file(source)
+        data, ids = table.data, table.ids
     elif (folder / NODES).exists():
         data = read_graph(source)
         nodes = _read_json(folder / NODES)

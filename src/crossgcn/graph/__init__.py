@@ -1,4 +1,4 @@
-"""Graphs for models: kinds of edges, sparse matrices, prepared graphs, mini-batches."""
+"""Graphs for models: kinds of edges, sparse matrices, prepared graphs."""
 
 from crossgcn.graph.matrix import SparseMatrix
 from crossgcn.graph.normalise import (

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,10 +14,8 @@ import torch
 from torch import Tensor
 
 from crossgcn.errors import BadInput
-from crossgcn.graph.kept_columns import KeptRows, columns_beside
-from crossgcn.graph.matrix import SparseMatrix, make_rows
+from crossgcn.graph.matrix import Features, SparseMatrix
 from crossgcn.graph.neighbourhood import Neighbourhood, NeighbourLabels, Smoothing
-from crossgcn.graph.sampling.source import Features, GraphSource
 
 _LEAST_DEVIATION = 1e-3
 _DENSE_BYTES = 256 << 20
@@ -111,92 +108,70 @@ class HopColumns:
     less than that of two hundred.
 
     Args:
-        source: The graph, in memory or on disk; a row lists the in-neighbours of a node.
+        x: Own columns, dense or ``torch.sparse_csr``, ``[nodes, columns]``.
+        edge_index: Sources and targets, ``[2, edges]``; a node's neighbours are the sources of
+            its edges. Parallel edges add up.
+        edge_weight: One weight per edge; ones by default.
         hops: As in :class:`HopPlan`; likewise ``directed``.
-        folder: Keep dense columns in a file there instead of in memory. Neither they nor the
-            graph are then in memory at once.
-        identity: What the columns depend on. The file is then kept, with its checksum, and read
-            instead of computed anew by the next object of the same identity. Columns that
-            ``crossgcn hops`` wrote into the folder of a stored graph are read as well, unless the
-            graph is ``sealed_only``.
         smoothing: That of the model which reads the columns, or the strength of all means; 0 for
             plain means. By default the strengths are estimated here.
         device: Compute dense columns on this device, with the whole graph in its memory, and leave
-            them there; they are not kept in a file. Labels of neighbours are on the CPU.
+            them there. Labels of neighbours are on the CPU.
+
+    Attributes:
+        without_labels: All columns but the labels of neighbours.
+        smoothing: How the means are smoothed.
     """
 
     def __init__(
         self,
-        source: GraphSource,
-        hops: int = 2,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
         *,
+        hops: int = 2,
         directed: bool = False,
-        folder: Path | None = None,
-        identity: Mapping[str, Any] | None = None,
         smoothing: Smoothing | float | None = None,
         device: torch.device | None = None,
     ) -> None:
-        self._given = smoothing
-        self.plan = HopPlan(source.num_features, hops, directed=directed)
-        self._directions = [Neighbourhood(source)]
-        if directed:
-            self._directions.append(Neighbourhood(source, outward=True))
-        self._kept: KeptRows | None = None
+        self.plan = HopPlan(x.size(1), hops, directed=directed)
+        self._edges = edge_index, edge_weight, x.size(0)
+        own: Features = x if x.layout != torch.sparse_csr else SparseMatrix.from_torch(x)
         self.without_labels: Features
-        self.smoothing: Smoothing
-        stored = source.stored
-        if (
-            stored is not None
-            and not (stored.sealed_only or isinstance(smoothing, int | float))
-            and self._read_from(columns_beside(stored, self.plan))
-        ):
-            self._move_to(device)
+        if isinstance(own, SparseMatrix) and self._stays_sparse(own):
+            directions = self._directions
+            self.smoothing, blocks = _smooth(
+                own, lambda near, _, *of: near.mean_sparse(*of), directions, hops, smoothing
+            )
+            self.without_labels = _join(blocks, directions)
             return
-        shape = (source.num_nodes, self.plan.num_columns)
-        first = source.features(torch.arange(min(1, source.num_nodes)))
-        if isinstance(first, SparseMatrix) and self._stays_sparse(source):
-            self.without_labels = self._compute_sparse(source)
-            return
-        if device is not None:
-            self.without_labels = torch.zeros(shape, device=device)
-            sides = [Neighbourhood(source, device=device)]
-            if directed:
-                sides.append(Neighbourhood(source, outward=True, device=device))
-            self.smoothing = self._compute(source, self.without_labels, sides)
-            return
-        dtype = first.values.dtype if isinstance(first, SparseMatrix) else first.dtype
-        if folder is not None and identity is not None:
-            kept = KeptRows(folder, identity, shape)
-            if not self._read_from(kept):
-                kept.write(lambda out: self._compute(source, out))
-                self._read_from(kept)
-        else:
-            self.without_labels = make_rows(*shape, dtype, folder)
-            self.smoothing = self._compute(source, self.without_labels)
+        directions = self._directions
+        if device is not None and device.type != "cpu":
+            directions = [near.to(device) for near in directions]
+        self.without_labels, self.smoothing = self._compute(own, directions, smoothing, device)
 
-    def _move_to(self, device: torch.device | None) -> None:
-        if device is not None and isinstance(self.without_labels, Tensor):
-            self.without_labels, self._kept = self.without_labels.to(device), None
+    @classmethod
+    def of_rows(
+        cls,
+        columns: Tensor,
+        plan: HopPlan,
+        smoothing: Smoothing,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+    ) -> HopColumns:
+        """Return columns that were computed before; the edges serve labels of neighbours."""
+        self = cls.__new__(cls)
+        self.plan, self.without_labels, self.smoothing = plan, columns, smoothing
+        self._edges = edge_index, edge_weight, len(columns)
+        return self
 
-    def _read_from(self, kept: KeptRows) -> bool:
-        """Read the columns from a file; return whether it is complete and of this smoothing."""
-        found, given = kept.find(), self._given
-        if found is None or (isinstance(given, Smoothing) and not given.equals(found)):
-            return False
-        sizes = self.plan.num_features, self.plan.num_blocks
-        if tuple(each.shape for each in found) != tuple((size,) for size in sizes):
-            return False
-        self._kept, self.smoothing, self.without_labels = kept, found, kept.map()
-        return True
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle for other processes; they map a kept file into memory themselves."""
-        return self.__dict__ | ({} if self._kept is None else {"without_labels": None})
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__ = state
-        if self._kept is not None:
-            self.without_labels = self._kept.map()
+    @cached_property
+    def _directions(self) -> list[Neighbourhood]:
+        edge_index, edge_weight, num_nodes = self._edges
+        directions = [Neighbourhood(edge_index, edge_weight, num_nodes)]
+        if self.plan.directed:
+            directions.append(Neighbourhood(edge_index.flip(0), edge_weight, num_nodes))
+        return directions
 
     @cached_property
     def scale(self) -> Scale:
@@ -217,49 +192,6 @@ class HopColumns:
         """Return all columns, with the labels of neighbours, on the CPU."""
         return join_columns([self.without_labels.to("cpu"), self.label_columns(labels)])
 
-    def _stays_sparse(self, source: GraphSource) -> bool:
-        """Return whether sparse columns are large, and smaller than dense ones.
-
-        Sparse columns are held in memory. Most are zero only if there are far more own columns
-        than a neighbourhood has different values; the entries are estimated from some nodes.
-        """
-        plan, nodes = self.plan, torch.arange(0, source.num_nodes, -(-source.num_nodes // 1000))
-        if 4 * source.num_nodes * plan.num_columns <= _DENSE_BYTES:
-            return False
-        sample = source.features(nodes)
-        assert isinstance(sample, SparseMatrix)
-        own = sample.nonzeros / nodes.numel()
-        degree = source.neighbours.numel() / source.num_nodes
-        reached = (min(plan.num_features, own * degree**hop) for hop in range(1, plan.hops + 1))
-        entries = own + len(self._directions) * sum(reached)
-        return bool(_ENTRY_BYTES * entries < 4 * plan.num_columns)
-
-    def _compute(
-        self, source: GraphSource, out: Tensor, directions: Sequence[Neighbourhood] | None = None
-    ) -> Smoothing:
-        """Write all columns, some rows at a time; return how they are smoothed."""
-        directions = directions or self._directions
-        width, sides = self.plan.num_features, len(directions)
-        for nodes in torch.split(torch.arange(source.num_nodes), _ROWS):
-            out[nodes[0] : nodes[-1] + 1, :width] = _dense(source.features(nodes))
-
-        def write(near: Neighbourhood, block: int, x: Tensor, prior: Tensor, by: float) -> Tensor:
-            means = out[:, (block + 1) * width : (block + 2) * width]
-            near.mean(x, means, prior, by)
-            return means
-
-        smoothing, _ = self._smooth(out[:, :width], write, directions)
-        for side, near in enumerate(directions, start=-sides):
-            out[:, self.plan.num_columns + side] = near.num_neighbours.log1p()
-        return smoothing
-
-    def _compute_sparse(self, source: GraphSource) -> Features:
-        """Compute all columns in memory, where they are not filled in."""
-        own = source.features(torch.arange(source.num_nodes))
-        assert isinstance(own, SparseMatrix)
-        self.smoothing, blocks = self._smooth(own, lambda near, _, *of: near.mean_sparse(*of))
-        return self._join(blocks)
-
     def of(self, x: Tensor) -> Tensor:
         """Return the columns without labels of other features, with a gradient for them."""
 
@@ -267,42 +199,83 @@ class HopColumns:
             share = near.share(by).to(x.dtype).unsqueeze(1)
             return share * (near.mean_matrix(x.dtype) @ each) + (1 - share) * prior.to(x.dtype)
 
-        self._given = self.smoothing
-        joined = self._join(self._smooth(x, mean)[1])
+        _, blocks = _smooth(x, mean, self._directions, self.plan.hops, self.smoothing)
+        joined = _join(blocks, self._directions)
         assert isinstance(joined, Tensor)
         return joined
 
-    def _smooth(
-        self,
-        own: _F,
-        mean: Callable[[Neighbourhood, int, _F, Tensor, float], _F],
-        directions: Sequence[Neighbourhood] | None = None,
-    ) -> tuple[Smoothing, list[_F]]:
-        """Return the smoothing, and the own columns followed by all blocks of means.
+    def _stays_sparse(self, x: SparseMatrix) -> bool:
+        """Return whether sparse columns are large, and smaller than dense ones.
 
-        Args:
-            mean: Takes a direction, the number of a block, the columns of which it has the means
-                (the own ones, or the last means of the same direction), the prior and the
-                strength; returns the block.
+        Most are zero only if there are far more own columns than a neighbourhood has different
+        values; the entries are estimated.
         """
-        directions = directions or self._directions
-        blocks, strengths, sides = [own], [], len(directions)
-        given = self._given
-        prior = given.prior if isinstance(given, Smoothing) else _prior(own)
-        for block in range(self.plan.num_blocks):
-            near, x = directions[block % sides], blocks[max(0, block + 1 - sides)]
-            if isinstance(given, Smoothing):
-                strengths.append(float(given.strength[block]))
-            else:
-                strengths.append(near.estimate_strength(x) if given is None else given)
-            blocks.append(mean(near, block, x, prior, strengths[-1]))
-        return Smoothing(prior, torch.tensor(strengths)), blocks
+        plan, num_nodes = self.plan, x.shape[0]
+        if 4 * num_nodes * plan.num_columns <= _DENSE_BYTES:
+            return False
+        own, degree = x.nonzeros / num_nodes, self._edges[0].size(1) / num_nodes
+        reached = (min(plan.num_features, own * degree**hop) for hop in range(1, plan.hops + 1))
+        entries = own + len(self._directions) * sum(reached)
+        return bool(_ENTRY_BYTES * entries < 4 * plan.num_columns)
 
-    def _join(self, blocks: Sequence[_F]) -> Features:
-        sizes = [near.num_neighbours.log1p().unsqueeze(1) for near in self._directions]
-        columns: list[Features] = [*blocks]
-        columns += sizes
-        return join_columns(columns)
+    def _compute(
+        self,
+        own: Features,
+        directions: Sequence[Neighbourhood],
+        given: Smoothing | float | None,
+        device: torch.device | None,
+    ) -> tuple[Tensor, Smoothing]:
+        """Return all columns as one dense matrix, and how they are smoothed."""
+        width, sides, num_nodes = self.plan.num_features, len(directions), own.shape[0]
+        dtype = own.values.dtype if isinstance(own, SparseMatrix) else own.dtype
+        out = torch.zeros(num_nodes, self.plan.num_columns, dtype=dtype, device=device)
+        if isinstance(own, SparseMatrix):
+            for rows in torch.split(torch.arange(num_nodes), _ROWS):
+                dense = own.select_rows(rows).to_scipy().toarray()
+                out[rows[0] : rows[-1] + 1, :width] = torch.from_numpy(dense)
+        else:
+            out[:, :width] = own
+
+        def write(near: Neighbourhood, block: int, x: Tensor, prior: Tensor, by: float) -> Tensor:
+            means = out[:, (block + 1) * width : (block + 2) * width]
+            near.mean(x, means, prior, by)
+            return means
+
+        smoothing, _ = _smooth(out[:, :width], write, directions, self.plan.hops, given)
+        for side, near in enumerate(directions, start=-sides):
+            out[:, self.plan.num_columns + side] = near.num_neighbours.log1p()
+        return out, smoothing
+
+
+def _smooth(
+    own: _F,
+    mean: Callable[[Neighbourhood, int, _F, Tensor, float], _F],
+    directions: Sequence[Neighbourhood],
+    hops: int,
+    given: Smoothing | float | None,
+) -> tuple[Smoothing, list[_F]]:
+    """Return the smoothing, and the own columns followed by all blocks of means.
+
+    Args:
+        mean: Takes a direction, the number of a block, the columns of which it has the means
+            (the own ones, or the last means of the same direction), the prior and the
+            strength; returns the block.
+    """
+    blocks, strengths, sides = [own], [], len(directions)
+    prior = given.prior if isinstance(given, Smoothing) else _prior(own)
+    for block in range(hops * sides):
+        near, x = directions[block % sides], blocks[max(0, block + 1 - sides)]
+        if isinstance(given, Smoothing):
+            strengths.append(float(given.strength[block]))
+        else:
+            strengths.append(near.estimate_strength(x) if given is None else given)
+        blocks.append(mean(near, block, x, prior, strengths[-1]))
+    return Smoothing(prior, torch.tensor(strengths)), blocks
+
+
+def _join(blocks: Sequence[Features], directions: Sequence[Neighbourhood]) -> Features:
+    sizes = [near.num_neighbours.log1p().unsqueeze(1) for near in directions]
+    return join_columns([*blocks, *sizes])
 
 
 def _prior(own: Features) -> Tensor:
@@ -365,33 +338,39 @@ def standardise(columns: Features, scale: Scale) -> Features:
     return (columns - scale.center.to(columns)).div_(scale.deviation.to(columns))
 
 
-class HopSource(GraphSource):
-    """Standardised columns as the features of a graph without edges.
+class HopRows:
+    """Standardised columns, of which training and scoring read some rows at a time.
 
-    Small dense ones, and those on a GPU, are standardised once, others when their rows are read.
+    Small dense columns, and those on a GPU, are standardised once, others when they are read.
 
     Args:
         parts: Columns, side by side; on the device of the first.
+        scale: Their standardisation.
         labels: Class or number of each node.
+
+    Attributes:
+        device: Where rows are; ``labels`` are on the CPU.
+        are_sparse: Whether rows are sparse matrices.
     """
 
     def __init__(self, parts: Sequence[Features], scale: Scale, labels: Tensor) -> None:
-        rows, width = labels.numel(), sum(part.shape[1] for part in parts)
-        offsets, none = torch.zeros(rows + 1, dtype=torch.long), torch.empty(0, dtype=torch.long)
-        super().__init__(offsets, none, None, labels, width)
+        self.labels = labels
+        self.num_columns = sum(part.shape[1] for part in parts)
+        self.device = torch.device("cpu")
         self._parts, self._scale = list(parts), scale
-        self._rows: Features | None = None
+        self._standardised: Features | None = None
         dense = [part for part in parts if isinstance(part, Tensor)]
-        on_gpu = bool(dense) and dense[0].is_cuda
-        if len(dense) == len(parts) and (on_gpu or 4 * rows * width <= _DENSE_BYTES):
+        self.are_sparse = len(dense) < len(parts)
+        is_small = 4 * labels.numel() * self.num_columns <= _DENSE_BYTES
+        if not self.are_sparse and (is_small or dense[0].is_cuda):
             together = join_columns([part.to(dense[0].device) for part in dense])
-            self._rows = standardise(together, scale)
+            self._standardised = standardise(together, scale)
             self.device = dense[0].device
 
-    def features(self, nodes: Tensor) -> Features:
+    def rows(self, nodes: Tensor) -> Features:
         """Return the rows of some nodes."""
-        if self._rows is not None:
-            return _select_rows(self._rows, nodes)
+        if self._standardised is not None:
+            return _select_rows(self._standardised, nodes)
         rows = [_select_rows(part, nodes) for part in self._parts]
         return standardise(join_columns(rows), self._scale)
 
@@ -412,9 +391,3 @@ def _select_rows(block: Features, nodes: Tensor) -> Features:
         return block.select_rows(nodes)
     # several times faster than block[nodes]
     return block.index_select(0, nodes.to(block.device))
-
-
-def _dense(block: Features) -> Tensor:
-    return (
-        torch.from_numpy(block.to_scipy().toarray()) if isinstance(block, SparseMatrix) else block
-    )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from copy import copy
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +10,6 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from crossgcn.errors import WorkFailed
 from crossgcn.kernels import Pattern, add_rows, may_use_kernels, row_sums
 
 
@@ -213,28 +209,7 @@ class _SparseDenseProduct(torch.autograd.Function):
         return _multiply(gradient, ctx.matrix, not ctx.transposed), None, None
 
 
-def make_rows(rows: int, width: int, dtype: torch.dtype, folder: Path | None) -> Tensor:
-    """Return zeros, in memory or, given a folder, in a temporary memory-mapped file."""
-    if folder is None or rows * width == 0:
-        return torch.zeros(rows, width, dtype=dtype)
-    num_bytes = rows * width * dtype.itemsize
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(".rows", dir=folder)
-        try:
-            # Allocate now: a disk that is full when a page is written back kills the process.
-            os.posix_fallocate(descriptor, 0, num_bytes)
-            mapped = torch.from_file(name, shared=True, size=rows * width, dtype=dtype)
-        finally:
-            os.close(descriptor)
-            Path(name).unlink()
-    except OSError as error:
-        raise WorkFailed(
-            f"{folder}: cannot keep {num_bytes / 2**30:.1f} GiB of hidden values there "
-            f"({error.strerror or error}): free some room, or name another folder"
-        ) from error
-    return mapped.view(rows, width)
-
+Features = Tensor | SparseMatrix
 
 ModelInputs = tuple[Tensor | SparseMatrix, tuple[SparseMatrix, ...]]
 """What a model is called with: features, and one matrix per hop."""

@@ -10,15 +10,12 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from crossgcn.graph.matrix import SparseMatrix
-from crossgcn.graph.sampling.batches import ExactRows
-from crossgcn.graph.sampling.source import Features, GraphSource, adjacency_rows
-from crossgcn.kernels import Pattern
+from crossgcn.graph.matrix import Features, SparseMatrix
 
-_ROWS, _WIDTH = 1 << 16, 64
-"""Rows and columns that are computed at once."""
-_COPY_BYTES, _FEWEST = 1 << 29, 8
-"""Memory for a copy of some columns of all nodes, and how many it must have room for."""
+_COPY_BYTES = 1 << 29
+"""Memory for a copy of some columns of all nodes."""
+_ROWS = 1 << 16
+"""Rows that are smoothed at once."""
 _MOST_STRENGTH = 100.0
 _STRENGTH_BYTES = 64 << 20
 """Memory for the columns from which the strength of the smoothing is estimated."""
@@ -61,7 +58,7 @@ def neighbour_labels(y: Tensor, nodes: Tensor, num_classes: int) -> NeighbourLab
 
 
 class Smoothing(NamedTuple):
-    r"""How means over few neighbours are drawn towards what is usual.
+    r"""Shrinks means over few neighbours towards a prior.
 
     The mean :math:`m` over :math:`d` neighbours becomes :math:`p + \frac{d}{d + s} (m - p)`, where
     :math:`p` is the prior and :math:`s` the strength. A node without neighbours gets :math:`p`.
@@ -81,26 +78,37 @@ class Smoothing(NamedTuple):
         """Return the smoothing that leaves means as they are, and 0 where there are none."""
         return cls(torch.zeros(num_features), torch.zeros(num_blocks))
 
-    def equals(self, other: Smoothing) -> bool:
-        """Return whether both are the same as 32-bit floats."""
-        pairs = zip(self, other, strict=True)
-        return all(torch.equal(mine.float(), others.float()) for mine, others in pairs)
-
 
 class Neighbourhood:
     """Sums and means over the neighbours of every node, without the node itself.
 
     Args:
-        outward: Out-neighbours instead of in-neighbours.
-        device: Keep the whole adjacency there, and compute sums and means of dense columns on this
-            device. By default, they are computed on the CPU, some rows at a time.
+        edge_index: Sources and targets, ``[2, edges]``; a node's neighbours are the sources of
+            its edges. Parallel edges add up.
+        edge_weight: One weight per edge; ones by default.
+        num_nodes: Number of nodes, isolated ones included.
     """
 
-    def __init__(
-        self, source: GraphSource, *, outward: bool = False, device: torch.device | None = None
-    ) -> None:
-        self._source, self._outward, self._device = source, outward, device
-        self._exact = ExactRows(source)
+    def __init__(self, edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> None:
+        source, target = edge_index.numpy()
+        weight = np.ones(source.size, np.float32) if edge_weight is None else edge_weight.numpy()
+        other = source != target
+        if not other.all():
+            source, target, weight = source[other], target[other], weight[other]
+        shape = (num_nodes, num_nodes)
+        adjacency = sp.coo_array((weight.astype(np.float32), (target, source)), shape)
+        self._matrix = SparseMatrix.from_scipy(adjacency)
+
+    def to(self, device: torch.device) -> Neighbourhood:
+        """Return the same neighbourhood, with means of dense columns computed on a device."""
+        other, matrix = Neighbourhood.__new__(Neighbourhood), self._matrix
+        pattern = matrix.pattern.to(device)
+        other._matrix = SparseMatrix(
+            pattern.row_offsets, pattern.columns, matrix.values.to(device), matrix.shape
+        )
+        number, total = self._sizes
+        other._sizes = number.to(device), total.to(device)
+        return other
 
     @property
     def num_neighbours(self) -> Tensor:
@@ -110,46 +118,11 @@ class Neighbourhood:
     @cached_property
     def _sizes(self) -> tuple[Tensor, Tensor]:
         """The number of neighbours of each node, of weight above 0, and the sum of weights."""
-        if self._device is not None:
-            return self._sizes_on_device()
-        sizes = torch.zeros(2, self._source.num_nodes, dtype=torch.float64)
-        for chunk in self._exact.chunks():
-            rows = adjacency_rows(self._source, chunk, "neighbours")
-            values = rows.values.double()
-            parts = (values > 0).double(), values
-            if self._outward:
-                sizes.index_add_(1, rows.columns, torch.stack(parts))
-            else:
-                size, here = chunk.numel(), slice(chunk[0], chunk[-1] + 1)
-                sizes[:, here] = torch.stack([rows.rows.bincount(each, size) for each in parts])
-        return sizes[0], sizes[1]
-
-    def _sizes_on_device(self) -> tuple[Tensor, Tensor]:
-        matrix = self._matrix
-        sums = []
-        for values in ((matrix.values > 0).double(), matrix.values.double()):
-            if self._outward:
-                empty = values.new_zeros(matrix.shape[1])
-                sums.append(empty.index_add_(0, matrix.columns, values))
-            else:
-                until = torch.cat([values.new_zeros(1), values.cumsum(0)])
-                sums.append(until[matrix.row_offsets.long()].diff())
-        return sums[0], sums[1]
-
-    @cached_property
-    def _matrix(self) -> SparseMatrix:
-        """The whole adjacency on the device; self-loops have the value 0."""
-        source, device = self._source, self._device
-        assert device is not None
-        source.check_all()
-        pattern = Pattern(source.offsets, source.neighbours).to(device)
-        if source.weights is None:
-            values = torch.ones(pattern.columns.numel(), device=device)
-        else:
-            values = source.weights.to(device, copy=True)
-        values[pattern.rows == pattern.columns] = 0.0
-        shape = (source.num_nodes, source.num_nodes)
-        return SparseMatrix(pattern.row_offsets, pattern.columns, values, shape)
+        rows, values = self._matrix.rows, self._matrix.values.double()
+        number, total = (
+            rows.bincount(each, self._matrix.shape[0]) for each in ((values > 0).double(), values)
+        )
+        return number, total
 
     @cached_property
     def _inverse(self) -> Tensor:
@@ -157,7 +130,7 @@ class Neighbourhood:
         return torch.where(total > 0, 1 / total, 0.0)
 
     def mean(self, x: Tensor, out: Tensor, prior: Tensor, strength: float) -> None:
-        """Write the smoothed mean, weighted by edges, into a matrix of zeros."""
+        """Write the smoothed mean, weighted by edges, into a matrix."""
         self._sum(x, out)
         share = self.share(strength)
         parts = (torch.split(each, _ROWS) for each in (out, self._inverse * share, 1 - share))
@@ -189,7 +162,7 @@ class Neighbourhood:
         deviation = values.square().mean(0).sqrt()
         values = values[:, deviation > 1e-6] / deviation[deviation > 1e-6]
         both = torch.cat([values, values.square()], dim=1)
-        means = self._sum(both, torch.zeros_like(both)).double() * self._inverse.unsqueeze(1)
+        means = self._sum(both, torch.empty_like(both)).double() * self._inverse.unsqueeze(1)
         mean, square = means[number > 0].chunk(2, dim=1)
         number = number[number > 0].unsqueeze(1)
         several = (number > 1).squeeze(1)
@@ -199,22 +172,15 @@ class Neighbourhood:
         return limit_strength(float(within), float(between))
 
     def mean_matrix(self, dtype: torch.dtype) -> SparseMatrix:
-        """Return the matrix of the mean over neighbours, of a graph in memory."""
-        nodes = torch.arange(self._source.num_nodes)
-        rows = adjacency_rows(self._source, nodes, "neighbours").to_scipy().astype(np.float64)
+        """Return the matrix of the mean over neighbours."""
         scale = sp.diags_array(self._inverse.numpy())
-        matrix = SparseMatrix.from_scipy(scale @ (rows.T if self._outward else rows))
+        matrix = SparseMatrix.from_scipy(scale @ self._matrix.to_scipy().astype(np.float64))
         matrix.values = matrix.values.to(dtype)
         return matrix
 
     def mean_sparse(self, x: SparseMatrix, prior: Tensor, strength: float) -> SparseMatrix:
         """Return the smoothed mean of a sparse matrix; only columns with a prior are filled in."""
-        matrix, parts = x.to_scipy(), []
-        for chunk in self._exact.chunks():
-            rows = adjacency_rows(self._source, chunk, "neighbours").to_scipy()
-            own = matrix[chunk.numpy()]
-            parts.append(rows.T @ own if self._outward else rows @ matrix)
-        sums = sum(parts[1:], parts[0]) if self._outward else sp.vstack(parts, format="csr")
+        sums = self._matrix.to_scipy() @ x.to_scipy()
         share = self.share(strength)
         scale = sp.diags_array((self._inverse * share).numpy().astype(sums.dtype))
         rest = sp.csr_array((1 - share).numpy().astype(sums.dtype)[:, None])
@@ -235,46 +201,20 @@ class Neighbourhood:
         if labels.prior is not None:
             prior = labels.prior.to(own)
         counts = self._counts.unsqueeze(1)
-        reached = counts * self._sum(own, torch.zeros_like(own))
+        reached = counts * self._sum(own, torch.empty_like(own))
         if hop == 2:
-            reached = counts * self._sum(reached, torch.zeros_like(own))
+            reached = counts * self._sum(reached, torch.empty_like(own))
             reached -= self._returns.unsqueeze(1) * own
         total, count = reached[:, :-1], reached[:, -1:].clamp(min=0)
         return torch.cat([(total + hop * prior) / (count + hop), count.log1p()], dim=1).float()
 
     def _sum(self, x: Tensor, out: Tensor) -> Tensor:
-        """Add the sums over neighbours to a matrix, some rows and columns at a time."""
-        if self._device is not None:
-            matrix, x = self._matrix, x.contiguous()
-            out += matrix.multiply_transposed(x) if self._outward else matrix @ x
-            return out
-        fits = _COPY_BYTES // (x.element_size() * max(1, len(x)))
-        if not x.is_contiguous() and (self._outward or fits < min(_FEWEST, x.size(1))):
-            return self._sum_of_few(x, out)
-        width = x.size(1) if x.is_contiguous() else min(fits, x.size(1))
+        """Write the sums over neighbours into a matrix, some columns at a time."""
+        width = max(1, _COPY_BYTES // (x.element_size() * max(1, len(x))))
         for source, target in zip(
             torch.split(x, width, 1), torch.split(out, width, 1), strict=True
         ):
-            source = source.contiguous()
-            for chunk in self._exact.chunks():
-                rows = adjacency_rows(self._source, chunk, "neighbours")
-                if self._outward:
-                    target += rows.multiply_transposed(source[chunk])
-                else:
-                    target[chunk[0] : chunk[-1] + 1] += rows @ source
-        return out
-
-    def _sum_of_few(self, x: Tensor, out: Tensor) -> Tensor:
-        """Do so with less memory: copy the columns of each chunk's neighbours alone."""
-        for chunk in self._exact.chunks():
-            nodes, block = self._exact.block(chunk, "neighbours")
-            for source, target in zip(
-                torch.split(x, _WIDTH, 1), torch.split(out, _WIDTH, 1), strict=True
-            ):
-                if self._outward:
-                    target[nodes] += block.multiply_transposed(source[chunk])
-                else:
-                    target[chunk[0] : chunk[-1] + 1] += block @ source.index_select(0, nodes)
+            target.copy_(self._matrix @ source.contiguous())
         return out
 
     @cached_property
@@ -286,17 +226,9 @@ class Neighbourhood:
     @cached_property
     def _returns(self) -> Tensor:
         """What all walks of two steps from each node back to itself count."""
-        source = self._source
-        total = torch.zeros(source.num_nodes, dtype=torch.float64)
-        for chunk in self._exact.chunks():
-            rows = adjacency_rows(source, chunk, "neighbours")
-            starts, values = chunk[rows.rows], rows.values.double()
-            back = source.find_entries(rows.columns.numpy(), starts.numpy())
-            values *= torch.from_numpy(back >= 0) * self._counts[rows.columns]
-            if source.weights is not None:
-                values *= source.weights[back]  # the last weight where there is no way back
-            total.index_add_(0, starts, values)
-        return self._counts * total
+        adjacency, counts = self._matrix.to_scipy().astype(np.float64), self._counts
+        there_and_back = adjacency.multiply(adjacency.T.tocsr()).tocsr()
+        return counts * torch.from_numpy(there_and_back @ counts.numpy())
 
 
 def strength_step(num_nodes: int, num_columns: int) -> int:

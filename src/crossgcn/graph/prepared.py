@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from crossgcn.errors import BadInput
-from crossgcn.graph.matrix import ModelInputs, SparseMatrix
+from crossgcn.graph.matrix import Features, ModelInputs, SparseMatrix
 from crossgcn.graph.normalise import EdgeKind, edges_of_kind
-from crossgcn.graph.sampling.source import Features, GraphSource, whole_adjacency
 
 
 class ReceptiveField(NamedTuple):
@@ -87,16 +86,6 @@ class PreparedGraph:
         )
         self._kinds: dict[EdgeKind, SparseMatrix] = {}
         self.adjacency = self.edges("gcn")
-
-    @classmethod
-    def from_source(cls, source: GraphSource) -> Self:
-        """Read a whole graph from memory or disk, whose rows are sorted already."""
-        graph = cls.__new__(cls)
-        graph.x = source.features(torch.arange(source.num_nodes))
-        graph._make = partial(whole_adjacency, source)
-        graph._kinds = {}
-        graph.adjacency = graph.edges("gcn")
-        return graph
 
     def edges(self, kind: EdgeKind) -> SparseMatrix:
         """Return the adjacency of a kind of edges, see :data:`~crossgcn.graph.EDGE_RULES`."""

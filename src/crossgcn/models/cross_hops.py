@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from crossgcn.errors import BadInput, check_count
 from crossgcn.graph import SparseMatrix
 from crossgcn.graph.hops import HopColumns, HopPlan, Scale, join_columns, standardise
+from crossgcn.graph.matrix import Features
 from crossgcn.graph.neighbourhood import NeighbourLabels, Smoothing
-from crossgcn.graph.sampling.source import Features, MemoryGraph
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
 
@@ -173,9 +173,14 @@ class CrossHops(NodeClassifier):
                 "edge_weight has entries that are negative or not finite: means over neighbours "
                 "need weights of 0 or more; replace them, or leave edge_weight out"
             )
-        source = MemoryGraph(x.detach().cpu(), edge_index.cpu(), weight)
-        plan = self.plan
-        hops = HopColumns(source, plan.hops, directed=plan.directed, smoothing=self.smoothing)
+        hops = HopColumns(
+            x.detach().cpu(),
+            edge_index.cpu(),
+            weight,
+            hops=self.plan.hops,
+            directed=self.plan.directed,
+            smoothing=self.smoothing,
+        )
         columns = hops.of(x.cpu()) if x.requires_grad else hops.without_labels
         if self.plan.num_labels:
             if labels is None:

@@ -36,7 +36,6 @@ from crossgcn.data.seals import (
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.distributed import State, processes
 
 CONFIG, WEIGHTS, PREPROCESS = "config.json", "model.safetensors", "preprocess.json"
 MODEL_FILES = (WEIGHTS, PREPROCESS, CONFIG)
@@ -45,6 +44,8 @@ MODEL_FILES = (WEIGHTS, PREPROCESS, CONFIG)
 FORMAT = 2
 
 CHECKPOINT = "resume.safetensors"
+
+State = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,6 @@ class Checkpoint:
     """The file from which a training that was stopped continues.
 
     Attributes:
-        path: The file; only the leading process reads and writes it.
         identity: What makes the run this run; a checkpoint of another run is refused.
         every: Epochs from one checkpoint to the next; 0 writes none.
     """
@@ -184,7 +184,7 @@ class Checkpoint:
 
     def save(self, epoch: int, step: State, selection: State) -> None:
         """Replace the file, if a checkpoint is due after this epoch."""
-        if not processes().leads or not self.every or epoch % self.every:
+        if not self.every or epoch % self.every:
             return
         tensors = {
             name: value.detach().cpu().contiguous()
@@ -204,16 +204,12 @@ class Checkpoint:
             ) from None
 
     def load(self, step: State, selection: State) -> None:
-        """Copy the file's tensors into these, in all processes, if there is a file."""
-        group = processes()
-        wanted = _named(step, selection)
-        found = self.read() if group.leads else None
+        """Copy the file's tensors into these, if there is a file."""
+        wanted, found = _named(step, selection), self.read()
         if found is not None:
             self._check_shapes(found, wanted)
-        tensors = group.share_tensors(found)
-        if tensors is not None:
             for name, own in wanted.items():
-                own.copy_(tensors[name])
+                own.copy_(found[name])
 
     def _check_shapes(self, found: State, wanted: State) -> None:
         for name, own in wanted.items():

@@ -45,9 +45,7 @@ class RunConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    dataset: str = Field(
-        "citeseer", description="Name of a dataset, or the path of a graph file or folder."
-    )
+    dataset: str = Field("citeseer", description="Name of a dataset, or the path of a graph file.")
     model: str = Field("cross-gcn", description=f"Preset: {', '.join(PRESETS)}.")
     num_layers: int = Field(2, ge=1, description="Number of graph convolutions.")
     hidden_channels: int = Field(32, ge=1, description="Width of the hidden layers.")
@@ -101,7 +99,7 @@ class RunConfig(BaseModel):
     epochs: int = Field(
         500,
         ge=1,
-        description="Full-batch steps, or passes over the training nodes in batches.",
+        description="Steps on the whole graph; of cross-hops, passes over the training nodes.",
     )
     patience: int | None = Field(
         None,
@@ -154,33 +152,24 @@ class RunConfig(BaseModel):
     batch_size: int | None = Field(
         None,
         ge=1,
-        description="Training nodes per step, over all processes of torchrun together, with "
-        "sampled neighbours. [default: full batch, without sampling]",
-    )
-    fanout: int | tuple[int, ...] | None = Field(
-        None,
-        description="Neighbours sampled per node, for every hop (10) or per hop, nearest first "
-        "(15,10); -1 takes all. [default: 50; all in models of one hop]",
+        description="Of cross-hops: training nodes per step. [default: 512]",
     )
     evaluate_every: int = Field(
-        1, ge=1, description="In batches: epochs between evaluations on the validation nodes."
+        1, ge=1, description="Of cross-hops: epochs between evaluations on the validation nodes."
     )
     checkpoint_every: int = Field(
-        1, ge=0, description="In batches: epochs between checkpoints to resume from; 0 for none."
+        1, ge=0, description="Of cross-hops: epochs between checkpoints to resume from; 0 for none."
     )
 
     @model_validator(mode="after")
-    def _check_batches(self) -> Self:
-        fanouts = self.fanout if isinstance(self.fanout, tuple) else (self.fanout,)
-        if any(fanout is not None and fanout < 1 and fanout != -1 for fanout in fanouts):
-            raise BadInput(
-                f"fanout is {self.fanout}; give neighbours to sample per hop, at least 1, or -1 "
-                "for all of them"
-            )
-        for name in ("fanout", "evaluate_every", "checkpoint_every"):
-            if self.batch_size is None and getattr(self, name) != _default(name):
+    def _check_settings_of_rows(self) -> Self:
+        if self.model not in PRESETS or get_preset(self.model).inputs == "hops":
+            return self
+        for name in ("batch_size", "evaluate_every", "checkpoint_every"):
+            if getattr(self, name) != _default(name):
                 raise BadInput(
-                    f"{name} is for training in batches: give batch_size too, or leave it out"
+                    f"{name} is for cross-hops, and {self.model} is trained on the whole graph in "
+                    "each step: leave it out (examples/mini_batches.py has a loop over batches)"
                 )
         return self
 

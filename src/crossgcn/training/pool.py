@@ -16,11 +16,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
-from functools import partial
 from typing import Any
 
 from crossgcn.errors import WorkFailed
-from crossgcn.training.distributed import processes
 from crossgcn.training.records import finished_run
 from crossgcn.training.trainer import Record, Run, RunTrainer
 
@@ -39,8 +37,7 @@ def train_many(
     """Train all runs, except those whose records are on disk already, and return their records.
 
     Args:
-        workers: Processes that share the runs. A GPU uses one, and so does each process of
-            ``torchrun``: these share every mini-batch instead.
+        workers: Processes that share the runs; a GPU uses one.
         on_epochs: Called regularly with the number of epochs done since the last call, including
             those of runs found on disk; an epoch counts as many times as its run's ``cost``.
         on_record: Called with the position and the record of each run as soon as it is there.
@@ -52,7 +49,6 @@ def train_many(
             Finished runs stay on disk.
     """
     report = on_epochs or (lambda count: None)
-    group = processes()
     records: dict[int, Record] = {}
 
     def keep(position: int, record: Record) -> None:
@@ -63,8 +59,7 @@ def train_many(
 
     for position, run in enumerate(runs):
         if run.folder is not None:
-            wanted = trainer.identity(run)
-            found = group.share(partial(finished_run, run.folder, wanted, trainer.save_models))
+            found = finished_run(run.folder, trainer.identity(run), trainer.save_models)
             if found is not None:
                 keep(position, found)
                 report(run.config.epochs * run.cost)
@@ -72,8 +67,7 @@ def train_many(
     trainer.prepare(waiting.values())
 
     queue = list(waiting.items())
-    alone = trainer.device.type == "cuda" or group.world_size > 1
-    others = 0 if alone else min(workers, len(queue)) - 1
+    others = 0 if trainer.device.type == "cuda" else min(workers, len(queue)) - 1
     results = (
         _in_processes(trainer, queue, others, report)
         if others > 0

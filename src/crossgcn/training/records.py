@@ -35,22 +35,18 @@ RECORD, EPOCHS, RESULT = "run.json", "epochs.csv", "result.json"
 
 def describe_dataset(data: Data) -> dict[str, Any]:
     """Return the size of a dataset and a hash of its content."""
-    stored = getattr(data, "stored", None)
-    if stored is not None:
-        sizes = (stored.num_nodes, stored.num_entries, stored.num_features)
-        sha256 = stored.fingerprint
-    else:
-        x, weight = data.x, getattr(data, "edge_weight", None)
-        sparse = x.layout == torch.sparse_csr
-        parts = [x.crow_indices(), x.col_indices(), x.values()] if sparse else [x]
-        parts += [] if weight is None else [weight]
-        sizes = (x.size(0), data.edge_index.size(1), x.size(1))
-        sha256 = digest(*parts, data.edge_index, data.y)
+    x, weight = data.x, data.get("edge_weight")
+    parts = [x]
+    if x.layout == torch.sparse_csr:
+        parts = [x.crow_indices(), x.col_indices(), x.values()]
+    parts += [] if weight is None else [weight]
     return {
         "name": data.name,
-        **dict(zip(("nodes", "directed_edges", "features"), sizes, strict=True)),
+        "nodes": x.size(0),
+        "directed_edges": data.edge_index.size(1),
+        "features": x.size(1),
         "classes": data.num_classes,
-        "sha256": sha256,
+        "sha256": digest(*parts, data.edge_index, data.y),
     }
 
 

@@ -19,14 +19,13 @@ from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.seals import digest_of_json
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
+from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.prepared import choose_device
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.batches.train import train_in_batches
 from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint, save_model
 from crossgcn.training.config import RunConfig
-from crossgcn.training.distributed import processes
 from crossgcn.training.full_batch import fit_full_batch
 from crossgcn.training.inputs import Inputs
 from crossgcn.training.metrics import positive_class, selecting_metric, task_of_outputs
@@ -39,6 +38,7 @@ from crossgcn.training.records import (
     write_epochs,
     write_record,
 )
+from crossgcn.training.rows import train_rows
 from crossgcn.training.selection import Diverged, TrainedModel
 
 Record = dict[str, Any]
@@ -93,7 +93,7 @@ class Trainer(RunTrainer):
         preprocess: The meaning of features and classes; classes are numbered when left out.
         read_test: Score the test nodes after each training. A search for settings does not, and
             its records have no test accuracy.
-        folder: Where what all runs share is kept; see :class:`~crossgcn.training.inputs.Inputs`.
+        columns: Columns of neighbourhoods; see :class:`~crossgcn.training.inputs.Inputs`.
         training: Saved with the models: how to train them again.
     """
 
@@ -107,11 +107,11 @@ class Trainer(RunTrainer):
         device: str | torch.device = "cpu",
         preprocess: Preprocess | None = None,
         read_test: bool = True,
-        folder: Path | None = None,
+        columns: HopColumns | None = None,
         training: Mapping[str, Any] | None = None,
     ) -> None:
         self.device = choose_device(device)
-        self.inputs = Inputs(data, folder=folder, device=self.device)
+        self.inputs = Inputs(data, columns=columns, device=self.device)
         self.y: Tensor = data.y
         self.num_classes: int = data.num_classes
         self.description = describe_dataset(data)
@@ -146,8 +146,6 @@ class Trainer(RunTrainer):
         with seeded(record["seed"]):
             model = self._build(run.config, self.splits[run.split])
         record["parameters"] = sum(weight.numel() for weight in model.parameters())
-        if processes().world_size > 1:
-            record["processes"] = processes().world_size
         with using_threads(self.threads):
             record["environment"] = describe_environment(self.device)
             result = self._fit(run, model, on_epochs)
@@ -169,7 +167,7 @@ class Trainer(RunTrainer):
     ) -> TrainedModel | Diverged:
         config, split = run.config, self.splits[run.split]
         seed = config.run_seed(run.split, run.repeat)
-        if config.batch_size is None:
+        if not isinstance(model, CrossHops):
             graph = self.inputs.graph()
             return fit_full_batch(
                 model,
@@ -186,14 +184,9 @@ class Trainer(RunTrainer):
         if run.folder is not None:
             path = run.folder / CHECKPOINT
             checkpoint = Checkpoint(path, self.identity(run), config.checkpoint_every)
-        source = (
-            self.inputs.hop_source(model, split)
-            if isinstance(model, CrossHops)
-            else self.inputs.source()
-        )
-        return train_in_batches(
+        return train_rows(
             model,
-            source,
+            self.inputs.hop_rows(model, split),
             split,
             config,
             seed=seed,
@@ -235,7 +228,7 @@ class Trainer(RunTrainer):
                 ],
                 "seconds": seconds,
             }
-        if run.folder is not None and processes().leads:
+        if run.folder is not None:
             clear_run(run.folder)
             write_epochs(run.folder, result.history)
             if self.save_models or diverged:

@@ -113,7 +113,7 @@ def compare(
     <crossgcn.workflows.table_model.TableModel.compare>`, which answers what helps there.
 
     Args:
-        dataset: A known dataset, a graph file or a graph folder.
+        dataset: A known dataset, or a graph file.
         models: Names of presets.
         baseline: The one that the others are compared with; the first by default.
         out: Folder for the records and ``result.json``; finished runs in it are not repeated.

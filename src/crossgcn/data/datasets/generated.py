@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,9 +12,6 @@ from torch_geometric.data import Data
 
 from crossgcn.data.datasets.planetoid import read_bundled_citeseer
 from crossgcn.data.graph import canonical_graph
-from crossgcn.data.stored.format import check_free_space
-from crossgcn.data.stored.open import StoredGraph, open_graph
-from crossgcn.data.stored.write import MEMORY_LIMIT, Progress, writing_graph
 from crossgcn.errors import BadInput
 
 Integers = NDArray[np.int64]
@@ -147,118 +143,6 @@ def class_sizes(num_nodes: int, num_classes: int) -> Integers:
     sizes: Integers = np.floor(num_nodes * share / share.sum()).astype(np.int64)
     sizes[0] += num_nodes - sizes.sum()
     return sizes
-
-
-PIECE = 1 << 20
-"""Edges or features drawn at once; each piece has its own seed."""
-
-TAIL = 0.5
-"""The sampling weight of a class's nodes is their rank to the power of minus this."""
-
-TRAIN_SHARE, VALIDATION_SHARE = 0.6, 0.1
-
-MEAN_LENGTH = 1.3
-"""Approximate length of a class mean; the noise has standard deviation 1 per feature."""
-
-
-def large_graph(
-    out: Path | str,
-    num_nodes: int,
-    num_edges: int,
-    num_features: int = 100,
-    num_classes: int = 47,
-    seed: int = 0,
-    *,
-    memory_limit: int = MEMORY_LIMIT,
-    progress: Progress | None = None,
-) -> StoredGraph:
-    """Draw a graph into a folder; memory grows with the nodes, not with the edges.
-
-    The graph resembles :func:`~crossgcn.data.reddit400k_shaped`: classes of unequal size, few
-    nodes with very many neighbours, a third of the edges within a class, and features that are
-    a weak mean of the class plus noise. 60 % of the nodes train, 10 % validate and 30 % test.
-    Equal arguments give equal bytes.
-
-    Repeated edges count once and self-loops are dropped, so there are fewer edges than
-    ``num_edges``: by one in a thousand at 25 edges per node.
-
-    Args:
-        out: The folder, new or empty.
-        memory_limit: Bytes that sorting may take.
-    """
-    for name, value, least in (
-        ("num_nodes", num_nodes, 2),
-        ("num_edges", num_edges, 1),
-        ("num_features", num_features, 1),
-        ("num_classes", num_classes, 1),
-        ("seed", seed, 0),
-    ):
-        if value < least:
-            raise BadInput(f"{name} is {value}; give {least} or more")
-    if class_sizes(num_nodes, num_classes).min() < 1:
-        raise BadInput(
-            f"num_classes is {num_classes}, of which some would have none of {num_nodes:,} nodes; "
-            "give fewer classes, or more nodes"
-        )
-    check_free_space(Path(out), 24 * num_edges + (4 * num_features + 17) * num_nodes)
-    random = np.random.default_rng([seed, num_nodes, 0])
-    nodes = _Nodes(num_nodes, num_classes, random)
-    say = progress or (lambda what, done, total: None)
-    with writing_graph(
-        out,
-        num_nodes=num_nodes,
-        keep_self_loops=False,
-        memory_limit=memory_limit,
-        progress=progress,
-    ) as writer:
-        writer.set_labels(nodes.labels, num_classes)
-        bounds = round(TRAIN_SHARE * num_nodes), round(VALIDATION_SHARE * num_nodes)
-        roles = np.repeat(np.array([1, 2, 3], np.int8), [*bounds, num_nodes - sum(bounds)])
-        writer.set_roles(random.permutation(roles)[None])
-        means = random.standard_normal((num_classes, num_features), dtype=np.float32)
-        means *= np.float32(MEAN_LENGTH / num_features**0.5)
-        rows = max(1, PIECE // num_features)
-        for number, start in enumerate(range(0, num_nodes, rows)):
-            labels = nodes.labels[start : start + rows]
-            noise = np.random.default_rng([seed, num_nodes, 1, number])
-            x = noise.standard_normal((len(labels), num_features), dtype=np.float32)
-            writer.add_features(x + means[labels])
-            say("drawing features", start + len(labels), num_nodes)
-        for number, start in enumerate(range(0, num_edges, PIECE)):
-            count = min(PIECE, num_edges - start)
-            writer.add_edges(*nodes.draw_edges(count, [seed, num_nodes, 2, number]))
-            say("drawing edges", start + count, num_edges)
-    return open_graph(out)
-
-
-class _Nodes:
-    """Classes of the nodes, and how often each node is drawn.
-
-    Within a class, the node of rank r is drawn in proportion to r to the power of minus
-    ``TAIL``. The cumulative distribution is inverted in closed form.
-    """
-
-    def __init__(self, num_nodes: int, num_classes: int, random: np.random.Generator) -> None:
-        self._sizes = class_sizes(num_nodes, num_classes)
-        self._starts = np.cumsum(self._sizes) - self._sizes
-        self._class_of_rank = np.repeat(np.arange(num_classes), self._sizes)
-        self._node_of_rank = random.permutation(num_nodes)
-        self.labels: Integers = np.empty(num_nodes, np.int64)
-        self.labels[self._node_of_rank] = self._class_of_rank
-
-    def draw_edges(self, count: int, seed: list[int]) -> tuple[Integers, Integers]:
-        random = np.random.default_rng(seed)
-        first = self._class_of_rank[random.integers(len(self.labels), size=count)]
-        same = random.random(count) < SAME_CLASS
-        other = self._class_of_rank[random.integers(len(self.labels), size=count)]
-        second = np.where(same, first, other)
-        return self._draw_nodes(random, first), self._draw_nodes(random, second)
-
-    def _draw_nodes(self, random: np.random.Generator, classes: Integers) -> Integers:
-        share = random.random(len(classes)) ** (1 / (1 - TAIL))
-        ranks = (share * self._sizes[classes]).astype(np.int64)
-        drawn: Integers = self._node_of_rank[self._starts[classes] + ranks]
-        return drawn
 
 
 class WeightedNodes:

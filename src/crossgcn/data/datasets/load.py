@@ -9,12 +9,10 @@ from torch_geometric.data import Data
 
 from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
 from crossgcn.data.datasets.generated import citeseer_cross, citeseer_cross_pairs, reddit400k_shaped
-from crossgcn.data.datasets.graphsage import GRAPH_ENDING, read_graphsage
 from crossgcn.data.datasets.planetoid import read_bundled_citeseer, read_planetoid
 from crossgcn.data.datasets.registry import locate, not_here
 from crossgcn.data.features import row_normalise
 from crossgcn.data.graph_file import read_graph
-from crossgcn.data.stored.open import open_graph
 from crossgcn.errors import unknown_name
 
 _GENERATORS: dict[str, Callable[[int], Data]] = {
@@ -34,10 +32,8 @@ def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
     the names of their features and classes.
 
     Args:
-        name_or_path: One of :data:`~crossgcn.data.DATASET_NAMES`; a graph file ending in
-            ``.npz`` (see :mod:`crossgcn.data.graph_file`); a file ending in ``-G.json``, with
-            GraphSAGE's other three beside it (see :mod:`crossgcn.data.datasets.graphsage`); or
-            a graph folder (see :mod:`crossgcn.data.stored`), which is read as a whole.
+        name_or_path: One of :data:`~crossgcn.data.DATASET_NAMES`, or a graph file ending in
+            ``.npz`` (see :mod:`crossgcn.data.graph_file`).
         seed: Of the generated datasets.
 
     Returns:
@@ -48,18 +44,13 @@ def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
     path = Path(name_or_path)
     if path.suffix == ".npz":
         return read_graph(path)
-    if path.name.endswith(GRAPH_ENDING):
-        return read_graphsage(path.parent, path.name.removesuffix(GRAPH_ENDING))
     name = str(name_or_path)
     if name in TABLES:
         from crossgcn.data.datasets.real import load_real
 
         return load_real(name).data
-    if name not in CATALOGUE and path.is_dir():
-        return open_graph(path).to_data()
     if name not in CATALOGUE:
-        others = ("FILE.npz", f"NAME{GRAPH_ENDING}", "FOLDER")
-        raise unknown_name("dataset", name, [*DATASET_NAMES, *others])
+        raise unknown_name("dataset", name, [*DATASET_NAMES, "FILE.npz"])
     if name in _GENERATORS:
         return _GENERATORS[name](seed)
     if name == "citeseer":

@@ -131,9 +131,20 @@ class Engine:
     def batches(
         self, name: str, num_rows: int, columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Read stored files in order, at most so many rows at a time."""
+        """Read stored files in order, so many rows at a time; the last batch may have fewer."""
+        import pyarrow as pa
+
+        held, missing = [], num_rows
         for content in self._files(name):
-            yield from content.iter_batches(num_rows, columns=columns)
+            for batch in content.iter_batches(num_rows, columns=columns):
+                while batch.num_rows:
+                    held.append(batch.slice(0, missing))
+                    batch, missing = batch.slice(missing), missing - held[-1].num_rows
+                    if missing == 0:
+                        yield pa.concat_batches(held)
+                        held, missing = [], num_rows
+        if held:
+            yield pa.concat_batches(held)
 
     def column(self, name: str, column: str) -> pa.ChunkedArray:
         """Read one column of stored files."""

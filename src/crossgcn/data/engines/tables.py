@@ -7,13 +7,12 @@ rows at a time, and the engine gets the encoded columns as a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import sparse
 
 from crossgcn.data.engines.connect import Engine
@@ -53,19 +52,17 @@ def feature_columns(num_features: int) -> list[str]:
     return [f"x{position}" for position in range(num_features)]
 
 
-class _ParquetFrame:
-    """What :class:`Table` needs of a DataFrame of text, read from Parquet by columns."""
+def _read_frame(engine: Engine, columns: Sequence[str], num_rows: int) -> pd.DataFrame:
+    """Read the ordered nodes as text; columns with repeated values as categories.
 
-    def __init__(self, engine: Engine, name: str, headers: tuple[str, ...], num_rows: int) -> None:
-        self._engine, self._name, self._num_rows = engine, name, num_rows
-        self.columns = pd.Index(headers, dtype="str")
-
-    def __len__(self) -> int:
-        return self._num_rows
-
-    def __getitem__(self, column: str) -> pd.Series[str]:
-        cells = self._engine.column(self._name, column).to_pandas(types_mapper=pd.ArrowDtype)
-        return make_table(pd.DataFrame({column: cells}), self._name).frame[column]
+    A cell then takes the four bytes of its category's number.
+    """
+    frame = {}
+    for column in columns:
+        cells = engine.column(_SORTED, column).to_pandas(types_mapper=pd.ArrowDtype)
+        text = make_table(pd.DataFrame({column: cells}), _SORTED).frame[column]
+        frame[column] = text.astype("category") if text.nunique() < num_rows / 4 else text
+    return pd.DataFrame(frame)
 
 
 class _Recent(dict[Any, Any]):
@@ -86,7 +83,7 @@ def read_nodes(
         edges: Some rows of the table of edges.
 
     Returns:
-        The table, of which columns are read from disk when they are used, and its plan.
+        The table and its plan.
     """
     check_headers(tuple(nodes.columns), name)
     headers = Table(name, pd.DataFrame(columns=list(nodes.columns), dtype="str"), 1)
@@ -110,7 +107,7 @@ def read_nodes(
         raise BadInput(f"{name}: there are no rows of nodes, only headers; add at least one row")
     by_id = f"{name} ordered by {id_column}"
     _check_ids(engine, by_id, id_column)
-    frame = cast("pd.DataFrame", _ParquetFrame(engine, _SORTED, tuple(kept), num_rows))
+    frame = _read_frame(engine, kept, num_rows)
     table = Table(by_id, frame, first_row=1, _distinct=_Recent())
     plan = make_plan(table, edges, replace(choices, ignored=()))
     return plan.with_missing_words(table), plan
@@ -176,8 +173,8 @@ def fit_encoder(nodes: Table, plan: TablePlan) -> tuple[TableEncoder, Labels]:
 
 def encoded_batches(
     engine: Engine, nodes: Table, plan: TablePlan, encoder: TableEncoder
-) -> Iterator[tuple[list[str], sparse.csr_array]]:
-    """Write the encoded rows for the engine, and yield ids and features of some rows at a time.
+) -> Iterator[sparse.csr_array]:
+    """Write the encoded rows for the engine, and yield the features of some rows at a time.
 
     The table :data:`ENCODED` has the columns ``node``, ``id``, and ``x0``, ``x1``, ... as 32-bit
     floats.
@@ -202,7 +199,7 @@ def encoded_batches(
             ids = batch.column(plan.id_column).cast(id_type)
             columns = np.ascontiguousarray(features.toarray().T)
             to.write_batch(pa.record_batch([numbers, ids, *map(pa.array, columns)], names=names))
-            yield ids.cast(pa.string()).to_pylist(), features
+            yield features
             done += len(rows)
 
 
@@ -279,9 +276,3 @@ def _check_ends(
             f"is the id of no node ({lost:,} such); add the node, or leave such "
             "edges out in a new table"
         )
-
-
-def edge_batches(engine: Engine) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Yield sources, targets and weights of the numbered edges, some at a time."""
-    for batch in engine.batches(_EDGES, 1 << 18):
-        yield tuple(column.to_numpy() for column in batch.columns)

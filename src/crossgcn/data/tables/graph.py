@@ -141,7 +141,9 @@ def as_features(matrix: sparse.csr_array) -> Tensor:
 
 
 def as_matrix(features: Tensor) -> sparse.csr_array:
-    """Convert a sparse tensor of features to a SciPy matrix."""
+    """Convert a tensor of features to a SciPy matrix."""
+    if features.layout == torch.strided:
+        return sparse.csr_array(features.numpy())
     parts = features.values(), features.col_indices(), features.crow_indices()
     rows, columns = features.shape
     return sparse.csr_array(tuple(part.numpy() for part in parts), shape=(rows, columns))

@@ -121,14 +121,6 @@ class TableChoices:
             self._collect(edges, EDGE_CHOICES)
         return self._collect(nodes, NODE_CHOICES)
 
-    def check_for_folder(self) -> None:
-        """Refuse what a graph folder does not keep."""
-        if self.name_column is not None:
-            raise BadInput(
-                f"name_column is {self.name_column!r}, but graph folders keep no names, only ids; "
-                "leave it out"
-            )
-
     def named(self, choice: str) -> tuple[str, ...]:
         """Return the columns that a choice names."""
         names = getattr(self, choice)

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossgcn.graph.matrix import SparseMatrix
-from crossgcn.graph.sampling.source import Features
+from crossgcn.graph.matrix import Features, SparseMatrix
 from crossgcn.kernels import cpu_hop_loops as hop_loops
 from crossgcn.kernels import cpu_loops, has_numba
 from crossgcn.kernels.cpu_loops import call
@@ -131,7 +130,7 @@ class HopPasses:
             scores: ``[bags, nodes, classes]``, from :meth:`forward` or from the model itself.
             count: By which the sums over the nodes are divided.
 
-        The others are those of :func:`~crossgcn.kernels.cpu.hop_loops.score_bags`.
+        The others are those of :func:`~crossgcn.kernels.cpu_hop_loops.score_bags`.
         """
         if scores is not self._returned[0]:
             # Of sparse rows: autograd has computed them, and only the loss needs arrays.

@@ -1,1 +1,0 @@
-"""Mini-batches: neighbour samplers, blocks and the graphs they are cut from."""

@@ -1,1 +1,0 @@
-"""Loops of sampling, compiled by Numba for the CPU."""

@@ -1,1 +1,0 @@
-"""Training in mini-batches."""

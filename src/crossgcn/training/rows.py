@@ -1,0 +1,401 @@
+"""Train cross-hops on rows of its columns: steps on batches of rows, and scores of rows.
+
+The columns of neighbourhoods do not change during training, so a step reads some rows of them and
+no edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from crossgcn.data.splits import Split
+from crossgcn.errors import BadInput
+from crossgcn.graph.hops import HopRows
+from crossgcn.graph.matrix import Features, SparseMatrix
+from crossgcn.graph.prepared import choose_device
+from crossgcn.kernels import has_numba
+from crossgcn.models.cross_hops import CrossHops
+from crossgcn.training.checkpoints import Checkpoint
+from crossgcn.training.config import RunConfig
+from crossgcn.training.device import (
+    can_be_recorded,
+    capture,
+    check_precision,
+    enough_memory,
+    multiplying_in,
+)
+from crossgcn.training.loop import Step
+from crossgcn.training.objective import Loss, class_weights, scale_node_weights
+from crossgcn.training.scoring import Predicted, Scorer, check_scoring, fit_and_test, standardised
+from crossgcn.training.selection import Diverged, TrainedModel
+
+if TYPE_CHECKING:
+    from crossgcn.training.compiled.hops import HopPasses
+
+BAG_SHARE = 0.9
+"""Share of the training nodes that each bag of a model is trained on."""
+
+_ENTRIES_AHEAD = 1 << 18
+"""Entries of several batches that are read at once."""
+_ROWS_AT_ONCE = 4096
+"""Rows that are scored at once."""
+_KEPT_BYTES = 256 << 20
+"""Rows up to this size are kept from one evaluation to the next."""
+
+
+class Batch(NamedTuple):
+    """Some nodes, their rows and their labels."""
+
+    nodes: Tensor
+    x: Features
+    labels: Tensor
+
+
+class RowBatches:
+    """The training nodes in batches, shuffled anew in each epoch.
+
+    Args:
+        nodes: Each once.
+        seed: The order of the nodes depends on it and on the number of the epoch alone.
+    """
+
+    def __init__(self, rows: HopRows, nodes: Tensor, batch_size: int, seed: int) -> None:
+        self.rows, self.nodes, self.batch_size = rows, nodes.to(rows.device), batch_size
+        self._labels, self._seed = rows.labels.to(rows.device), seed
+
+    def __len__(self) -> int:
+        return -(-self.nodes.numel() // self.batch_size)
+
+    def order(self, epoch: int) -> tuple[Tensor, ...]:
+        """Return the nodes of each batch of an epoch."""
+        if not self.nodes.numel():
+            return ()
+        return torch.split(shuffle(self.nodes, self._seed, epoch), self.batch_size)
+
+    def read(self, nodes: Tensor) -> Batch:
+        """Return the batch of some nodes."""
+        return Batch(nodes, self.rows.rows(nodes), self._labels.index_select(0, nodes))
+
+    def epoch(self, number: int) -> Iterator[Batch]:
+        """Yield the batches of an epoch; several are read at once, which takes less time."""
+        batches = iter(self.order(number))
+        several = max(1, _ENTRIES_AHEAD // (self.batch_size * self.rows.num_columns))
+        while nodes := list(islice(batches, 1 if self.rows.are_sparse else several)):
+            read = self.read(torch.cat(nodes))
+            if isinstance(read.x, SparseMatrix):
+                yield read
+            else:
+                sizes = [each.numel() for each in nodes]
+                parts = (torch.split(each, sizes) for each in (read.x, read.labels))
+                yield from map(Batch, nodes, *parts)
+
+
+class RowStep(Step):
+    """A model that is trained on batches of rows; an epoch goes through all of them.
+
+    If rows are read from a GPU's memory, a step on a full batch is recorded as a CUDA graph.
+
+    Args:
+        in_bag: Which nodes train which bag of the model, bool ``[bags, nodes]``; all train a
+            model without bags.
+        class_weights: As for :class:`~crossgcn.training.objective.Loss`.
+        node_weights: Weight of each node in the loss, ``[nodes]``.
+    """
+
+    model: CrossHops
+
+    def __init__(
+        self,
+        model: CrossHops,
+        batches: RowBatches,
+        config: RunConfig,
+        *,
+        seed: int,
+        in_bag: Tensor | None = None,
+        class_weights: Tensor | None = None,
+        node_weights: Tensor | None = None,
+    ) -> None:
+        super().__init__(model, config, seed)
+        self.batches = batches
+        # Rows of nodes, because batches select nodes.
+        self._in_bag = None if in_bag is None else in_bag.to(self.device).t().contiguous()
+        self._node_weights = None if node_weights is None else node_weights.to(batches.nodes.device)
+        self._loss = Loss(model.num_outputs, class_weights, model.target_scale)
+        # Not the number of a batch's nodes in the bag, which varies from batch to batch.
+        self._bag_share = 1.0 if in_bag is None else BAG_SHARE
+        self._totals = torch.zeros(2, dtype=torch.float64, device=self.device)
+        self._passes: HopPasses | None = None
+        if self.device.type == "cpu" and has_numba():
+            from crossgcn.training.compiled.hops import HopPasses
+
+            self._passes = HopPasses.of(model)
+        is_weighted = class_weights is not None or node_weights is not None
+        self._scores_bags = (
+            self._passes is not None and model.target_scale is None and not is_weighted
+        )
+        self._records = batches.nodes.is_cuda and can_be_recorded(model, self.device)
+        self._full_batch = batches.nodes[: batches.batch_size].clone()
+        self._replay: Callable[[], None] | None = None
+
+    def run(self) -> None:
+        """Train on each batch of the next epoch."""
+        self._totals.zero_()
+        epoch = int(self.count) // len(self.batches) + 1
+        if self._records:
+            for nodes in self.batches.order(epoch):
+                self._train_on_gpu(nodes)
+        else:
+            for batch in self.batches.epoch(epoch):
+                self.train_on(batch)
+        means = self._totals / self.batches.nodes.numel()
+        self.loss, self.accuracy = means[0], means[1]
+
+    def _train_on_gpu(self, nodes: Tensor) -> None:
+        """Do one step, replayed from a CUDA graph if the batch is full."""
+        if nodes.numel() < self.batches.batch_size:
+            self.train_on(self.batches.read(nodes))
+            return
+        self._full_batch.copy_(nodes)
+        if self._replay is None:
+            tensors = [self._totals, *self.state().values()]
+            before = [tensor.clone() for tensor in tensors]
+            self._replay = capture(
+                lambda: self.train_on(self.batches.read(self._full_batch)),
+                lambda: torch._foreach_copy_(tensors, before),
+                self.device,
+            )
+        self._replay()
+
+    def release(self) -> None:
+        """Free the memory of a CUDA graph."""
+        super().release()
+        self._replay = None
+
+    def train_on(self, batch: Batch) -> None:
+        """Do one step: forward, backward and Adam."""
+        self.count += 1
+        if self._passes is not None and self._passes.takes(batch.x):
+            self._passes.backward(self._score(self._passes.forward(batch.x), batch))
+            self._passes.update(self.optimizer)
+            return
+        if not self.model.training:
+            self.model.train()
+        self.model.zero_grad(set_to_none=True)
+        with multiplying_in(self.config.precision, self.device):
+            scores = self.model(batch.x.to(self.device))
+            scores.backward(self._score(scores, batch))
+        self.optimizer.step([weight.grad for weight in self.optimizer.weights])
+        self.model.zero_grad(set_to_none=True)
+
+    def _score(self, scores: Tensor, batch: Batch) -> Tensor:
+        """Add up losses and correct predictions; return the gradient for the scores."""
+        labels, count, weights = batch.labels, batch.labels.numel(), None
+        if self._node_weights is not None:
+            weights = self._node_weights[batch.nodes].to(scores.device)
+        if self._in_bag is None:
+            loss, num_correct, grad = score_rows(self._loss, scores, labels, count, weights)
+            self._totals += torch.stack([loss, num_correct])
+            return grad
+        # Selected first: a loop that also decides waits for memory in every step.
+        in_bag = self._in_bag.index_select(0, batch.nodes.to(self._in_bag.device))
+        of_bag = self._bag_share * count
+        if self._passes is not None and self._scores_bags:
+            return self._passes.score_bags(scores, labels, in_bag, of_bag, self._totals)
+        unknown = torch.nan if labels.is_floating_point() else -1
+        of_bags = torch.where(in_bag.t(), labels.to(scores.device), unknown)
+        if weights is not None:
+            weights = weights.expand(of_bags.shape)
+        losses, accuracies, grad = self._loss(scores.detach(), of_bags, of_bag, weights)
+        # Each bag's loss has the gradient that it has alone; the reported loss is their mean.
+        loss, num_correct = losses.double().mean() * count, accuracies.mean() * count
+        if labels.is_floating_point():
+            num_correct = count - 2 * loss
+        self._totals += torch.stack([loss, num_correct])
+        return grad
+
+
+class RowScorer(Scorer):
+    """Scores rows of some nodes."""
+
+    def __init__(
+        self,
+        model: CrossHops,
+        rows: HopRows,
+        nodes: Tensor,
+        config: RunConfig,
+        device: torch.device,
+    ) -> None:
+        super().__init__(model, config, rows.labels)
+        self._rows, self._nodes, self._device = rows, nodes, device
+        self._loss = Loss(model.num_outputs, target_scale=model.target_scale)
+        self._kept: list[Batch] | None = None
+
+    def _score(self, *, keep: bool) -> tuple[Tensor, Tensor, Predicted | None]:
+        self.model.eval()
+        count = self._nodes.numel()
+        totals = torch.zeros(2, dtype=torch.float64, device=self._device)
+        predicted = []
+        with multiplying_in(self.precision, self._device):
+            for batch in self._kept if self._kept is not None else self._read():
+                scores = self.model(batch.x.to(self._device))
+                own = standardised(self.model, scores)
+                totals += torch.stack(score_rows(self._loss, own, batch.labels, count)[:2])
+                if keep:
+                    predicted.append(scores.double().cpu())
+        means = totals / count
+        if not keep:
+            return means[0], means[1], None
+        labels = self._rows.labels[self._nodes]
+        return means[0], means[1], (labels.numpy(), torch.cat(predicted).numpy())
+
+    def _predict(self) -> Predicted:
+        predicted = self._score(keep=True)[2]
+        assert predicted is not None
+        return predicted
+
+    def _read(self) -> Iterator[Batch]:
+        """Yield the rows; keep them for the next time if they are small."""
+        kept, size = [], 0
+        for nodes in torch.split(self._nodes, _ROWS_AT_ONCE):
+            x = self._rows.rows(nodes.to(self._rows.device))
+            batch = Batch(nodes, x, self._rows.labels[nodes])
+            size += x.nbytes if isinstance(x, Tensor) else 3 * x.values.nbytes
+            if size <= _KEPT_BYTES:
+                kept.append(batch)
+            else:
+                kept.clear()
+            yield batch
+        if size <= _KEPT_BYTES:
+            self._kept = kept
+
+
+def train_rows(
+    model: CrossHops,
+    rows: HopRows,
+    split: Split,
+    config: RunConfig,
+    *,
+    seed: int,
+    read_test: bool = True,
+    device: str | torch.device = "cpu",
+    checkpoint: Checkpoint | None = None,
+    on_epochs: Callable[[int], None] | None = None,
+    node_weights: Tensor | None = None,
+) -> TrainedModel | Diverged:
+    """Train a model on batches of rows, and select the epoch of the best validation score.
+
+    Args:
+        model: Trained in place; holds the selected weights afterwards.
+        split: Without validation nodes, the last epoch is kept.
+        seed: Decides the batches, the bags and the dropped entries.
+        read_test: Score the test nodes at the end.
+        checkpoint: Where checkpoints are written; training continues from one that exists.
+        on_epochs: As for :func:`~crossgcn.training.loop.fit`.
+        node_weights: Weight of each training node in the loss.
+    """
+    check_scoring(config, model.num_outputs, rows.labels[split.validation])
+    device = choose_device(device)
+    check_precision(config.precision, device)
+    batch_size = config.batch_size or split.train.numel()
+    sizes = f"a batch of {batch_size:,} rows of {rows.num_columns:,} columns"
+    with enough_memory(sizes, device, "lower --batch-size"):
+        own = rows.labels[split.train]
+        weights = class_weights(config.class_weight, own, model.num_outputs)
+        of_nodes = scale_node_weights(node_weights, split.train.numel())
+        if of_nodes is not None:
+            of_nodes = torch.zeros(rows.labels.numel()).index_copy(0, split.train, of_nodes)
+        step = RowStep(
+            model.to(device),
+            RowBatches(rows, split.train, batch_size, seed),
+            config,
+            seed=seed,
+            in_bag=_draw_bags(model.bags, split.train, rows.labels, seed),
+            class_weights=None if weights is None else weights.to(device),
+            node_weights=of_nodes,
+        )
+        return fit_and_test(
+            step,
+            lambda nodes: RowScorer(model, rows, nodes, config, device),
+            split.validation if split.validation.numel() else None,
+            split.test,
+            read_test=read_test,
+            checkpoint=checkpoint,
+            on_epochs=on_epochs,
+        )
+
+
+def score_rows(
+    loss_of: Loss, scores: Tensor, labels: Tensor, count: int, node_weights: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Score some of ``count`` nodes.
+
+    Returns:
+        The sum of the losses and the number of correct predictions (of numbers, what adds up to
+        R² times their number), in float64, and the gradient, for the scores, of the loss divided
+        by ``count``.
+    """
+    mean, accuracy, grad = loss_of(scores.detach(), labels.to(scores.device), count, node_weights)
+    loss, num_correct = mean.double() * count, (accuracy * count).round()
+    if labels.is_floating_point():
+        num_correct = labels.numel() - 2 * loss  # so that the parts add up to the whole
+    return loss, num_correct, grad
+
+
+def _draw_bags(bags: int, nodes: Tensor, labels: Tensor, seed: int) -> Tensor | None:
+    """Return which nodes train which bag, ``[bags, nodes]``; ``None`` for a model without bags."""
+    if bags == 1:
+        return None
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.zeros(bags, labels.numel(), dtype=torch.bool)
+    drawn[:, nodes] = torch.rand(bags, nodes.numel(), generator=generator) < BAG_SHARE
+    if not labels.is_floating_point():
+        counts = torch.bincount(labels[nodes])
+        for bag in drawn:
+            of_bag = torch.bincount(labels[bag], minlength=counts.numel())
+            missing = ((counts > 0) & (of_bag == 0)).nonzero()
+            if missing.numel():
+                raise BadInput(
+                    f"a bag of {BAG_SHARE:.0%} of the training nodes has none of class "
+                    f"{int(missing[0])}: give --bags 1, or join rare classes"
+                )
+    return drawn
+
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_MIXING, _LAST_SHIFT = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)), 31
+"""Increment, shifts and factors of SplitMix64."""
+
+
+def shuffle(nodes: Tensor, *numbers: int) -> Tensor:
+    """Return the nodes in an order that depends on numbers such as seed and epoch alone.
+
+    The order is the same on every device: nodes are sorted by 64 bits of SplitMix64, of which no
+    two are the same.
+    """
+    key = torch.zeros((), dtype=torch.long)
+    for number in numbers:
+        key = _mix(key + _signed((number + 1) * _GOLDEN))
+    steps = torch.arange(1, nodes.numel() + 1, device=nodes.device)
+    bits = _mix(steps * _signed(_GOLDEN) + int(key))
+    return nodes[torch.argsort(bits ^ _signed(1 << 63))]  # as if the bits were unsigned
+
+
+def _mix(bits: Tensor) -> Tensor:
+    for shift, factor in _MIXING:
+        bits = (bits ^ _shifted(bits, shift)) * _signed(factor)
+    return bits ^ _shifted(bits, _LAST_SHIFT)
+
+
+def _shifted(bits: Tensor, by: int) -> Tensor:
+    """Shift signed numbers as if they were unsigned."""
+    return (bits >> by) & ((1 << 64 - by) - 1)
+
+
+def _signed(number: int) -> int:
+    """Return the signed number of the same 64 bits."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)

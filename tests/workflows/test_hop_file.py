@@ -1,0 +1,259 @@
+"""The Parquet file of ``crossgcn hops``: trained on like tables, and refused if it was changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from engine_tables import draw_tables
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from crossgcn.data.graph import canonical_graph
+from crossgcn.data.tables.plan import TableChoices
+from crossgcn.errors import BadInput
+from crossgcn.graph import engine_hops
+from crossgcn.graph.hop_file import CHECKSUM, KEY, read_hop_file
+from crossgcn.graph.hops import HopColumns
+from crossgcn.workflows.hops import write_hops
+
+pytest.importorskip("ibis")
+pytest.importorskip("duckdb")
+
+Command = Callable[..., CompletedProcess[str]]
+QUICK = ("--num-splits", 1, "--bags", 2, "--epochs", 2, "--device", "cpu")
+FILE = Path("columns.parquet")
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
+    """Write two tables to a new current folder; return that of the nodes."""
+    monkeypatch.chdir(tmp_path)
+    nodes, edges = draw_tables(400, 1500)
+    nodes.loc[3, "buys"] = None
+    nodes.to_parquet("nodes.parquet")
+    edges.to_parquet("edges.parquet")
+    return nodes
+
+
+def store(choices: TableChoices | None = None, **more: Any) -> None:
+    choices = choices or TableChoices(target="buys", relation="friends")
+    write_hops("nodes.parquet", "edges.parquet", out=FILE, choices=choices, **more)
+
+
+@pytest.mark.parametrize("case", ["classes", "number", "directed", "no-target"])
+def test_labels_roles_edges_and_columns_come_back(
+    tables: pd.DataFrame, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more: dict[str, Any] = {}
+    choices = TableChoices(target="buys", split_column="part")
+    parts = np.where(tables["buys"].isna(), "", np.resize(["train", "validation", "test"], 400))
+    tables["part"] = parts
+    if case == "number":
+        tables["paid"] = np.random.default_rng(0).normal(size=400)
+        tables.loc[7, "paid"] = np.nan
+        choices = TableChoices(target="paid", ignored=("part", "buys"))
+    elif case == "directed":
+        more = {"directed": True, "hops": 3}
+    elif case == "no-target":
+        choices = TableChoices(ignored=("part",))
+    tables.to_parquet("nodes.parquet")
+    monkeypatch.setattr(engine_hops, "_GROUP_BYTES", 1)
+    monkeypatch.setattr(engine_hops, "_LEAST_ROWS", 64)
+    store(choices, **more)
+    assert pq.ParquetFile(FILE).num_row_groups == 7
+    found = read_hop_file(FILE)
+    by_id = tables.set_index("id").loc[list(found.ids)]
+    data = found.data
+    if case == "number":
+        torch.testing.assert_close(
+            data.y, torch.from_numpy(by_id["paid"].to_numpy("float32")), equal_nan=True
+        )
+    elif case != "no-target":
+        named = [found.classes[code] if code >= 0 else None for code in data.y.tolist()]
+        assert named == [each if isinstance(each, str) else None for each in by_id["buys"]]
+        roles = [("", "train", "validation", "test")[role] for role in data.roles[0].tolist()]
+        assert roles == by_id["part"].tolist()
+    if case != "no-target":
+        again = canonical_graph(data)
+        for name in ("x", "edge_index", "edge_weight", "y"):
+            torch.testing.assert_close(again[name], data[name], rtol=0, atol=0, equal_nan=True)
+    plan = found.columns.plan
+    how = {"hops": plan.hops, "directed": plan.directed}
+    expected = HopColumns(data.x, data.edge_index, data.edge_weight, **how)
+    torch.testing.assert_close(
+        found.columns.without_labels, expected.without_labels, rtol=1e-5, atol=1e-5
+    )
+
+
+def test_a_file_is_trained_on_explained_and_predicted(
+    tables: pd.DataFrame, crossgcn: Command
+) -> None:
+    made = crossgcn(
+        *("hops", "nodes.parquet", "edges.parquet", "--target", "buys", "--relation", "friends"),
+        *("--hops", 1, "--out", FILE, "--json"),
+    )
+    assert made.returncode == 0, made.stderr
+    then = json.loads(made.stdout)["next"].split()[1:]
+    assert then == ["train", "columns.parquet"]
+    for run in ("first", "second"):
+        done = crossgcn(*then, "--target", "buys", *QUICK, "--out", run, "--json")
+        assert done.returncode == 0, done.stderr
+    of_file = json.loads(done.stdout)
+    assert Path("first", "model.safetensors").read_bytes() == (
+        Path("second", "model.safetensors").read_bytes()
+    )
+    # The same rows as a table in the order of the file train to the same scores.
+    order = list(read_hop_file(FILE).ids)
+    tables.set_index("id").loc[order].reset_index().to_parquet("ordered.parquet")
+    in_memory = crossgcn(
+        *("train", "ordered.parquet", "edges.parquet", "--target", "buys", "--hops", 1),
+        *("--relation", "friends", *QUICK, "--out", "memory", "--json"),
+    )
+    assert in_memory.returncode == 0, in_memory.stderr
+    test = json.loads(in_memory.stdout)["test"]
+    assert of_file["test"]["roc_auc"] == pytest.approx(test["roc_auc"], abs=1e-4)
+    told = []
+    for run in ("second", "memory"):
+        explained = crossgcn("explain", run, "--node", "n7", "--json")
+        assert crossgcn("predict", run, "--out", f"{run}.csv").returncode == 0
+        told.append(json.loads(explained.stdout)["score"])
+    assert told[0] == pytest.approx(told[1], abs=1e-3)
+    assert {*pd.read_csv("second.csv")["id"]} == {*tables["id"]}
+    tables.head(2).assign(id=["new1", "new2"]).to_csv("new.csv", index=False)
+    new = crossgcn("predict", "second", "new.csv", "--out", "of-new.csv")
+    assert new.returncode == 0, new.stderr
+    FILE.write_bytes(Path("nodes.parquet").read_bytes())
+    changed = crossgcn("predict", "second", "--out", "changed.csv")
+    assert changed.returncode == 2 and "columns.parquet: is not what was written" in changed.stderr
+    FILE.unlink()
+    gone = crossgcn("explain", "second")
+    assert gone.returncode == 2 and "is not there any more; move it back" in gone.stderr
+
+
+def test_other_hops_and_layered_models_read_the_edges_of_the_file(
+    tables: pd.DataFrame, crossgcn: Command
+) -> None:
+    store()
+    for more in (("--hops", 1), ("--model", "cross-gcn"), ("--label-features", "false")):
+        options = ["--num-splits", 1, "--epochs", 2, "--out", more[-1], "--json"]
+        done = crossgcn("train", FILE, *more, *options)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["target"] == "buys"
+
+
+def changed(table: pa.Table, change: str) -> pa.Table:
+    """Change a table as other programs may, which keep what the schema says."""
+    position = table.schema.get_field_index("friends: age")
+    if change in ("nan", "infinite"):
+        column = table.column(position).to_numpy().copy()
+        column[5] = {"nan": np.nan, "infinite": -np.inf}[change]
+        return table.set_column(position, table.schema.field(position), [pa.array(column)])
+    if change == "column":
+        return table.remove_column(position)
+    if change == "more":
+        return table.append_column("more", table.column(0))
+    if change == "rows":
+        return table.slice(1)
+    if change == "neighbour":
+        near = table["rows of neighbours"].to_pylist()
+        near[5] = [400]
+        place = table.schema.get_field_index("rows of neighbours")
+        field = table.schema.field(place)
+        return table.set_column(place, field, pa.array(near, field.type))
+    said = json.loads(table.schema.metadata[KEY])
+    if change == "said":
+        said["prior"][0] += 1
+        return table.replace_schema_metadata(
+            {**table.schema.metadata, KEY: json.dumps(said).encode()}
+        )
+    if change == "forged":
+        del said["prior"]
+    else:
+        said["version"] = 1
+    text = json.dumps(said).encode()
+    checksum = hashlib.sha256(text).hexdigest()
+    return table.replace_schema_metadata({KEY: text, CHECKSUM: checksum})
+
+
+WRONG = {
+    "nan": r"columns.parquet, row 6, column friends: age: nan is not a finite number; write it",
+    "infinite": r"row 6, column friends: age: -inf is not a finite number",
+    "column": r"column \d+ was 'friends: age', float, and is .* so a column was removed, added",
+    "more": r"column \d+ was none and is 'more', string, so a column was removed, added",
+    "rows": r"has 399 rows where 400 were written",
+    "neighbour": r"column rows of neighbours: holds a row that does not exist",
+    "said": r"the text on its columns is damaged \(its checksum is another one\)",
+    "forged": r"the text on its columns is damaged \('prior'\)",
+    "version": r"the text on its columns is damaged \(version 1\)",
+}
+
+
+@pytest.mark.parametrize("change", WRONG)
+def test_a_changed_file_is_refused(tables: pd.DataFrame, change: str) -> None:
+    store()
+    pq.write_table(changed(pq.read_table(FILE), change), FILE)
+    with pytest.raises(BadInput, match=WRONG[change]):
+        read_hop_file(FILE)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(data=st.data())
+def test_damage_is_refused_or_changes_nothing(tables: pd.DataFrame, data: st.DataObject) -> None:
+    if not FILE.exists():
+        store()
+    whole = FILE.read_bytes()
+    at = data.draw(st.integers(0, len(whole) - 1))
+    cut = data.draw(st.booleans())
+    broken = whole[:at] if cut else whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
+    Path("broken.parquet").write_bytes(broken)
+    expected = read_hop_file(FILE)
+    try:
+        found = read_hop_file(Path("broken.parquet"))
+    except BadInput as error:
+        assert "broken.parquet" in str(error) and "write it again" in str(error)
+    else:
+        assert torch.equal(found.data.y, expected.data.y) and found.ids == expected.ids
+        for ours, theirs in zip(
+            (found.columns.without_labels, found.data.edge_index),
+            (expected.columns.without_labels, expected.data.edge_index),
+            strict=True,
+        ):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+
+
+def test_a_file_larger_than_memory_and_arguments_that_contradict_it_are_refused(
+    tables: pd.DataFrame, crossgcn: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store()
+    for more in (["edges.parquet"], ["--target", "age"], ["--relation", "friends"]):
+        done = crossgcn("train", FILE, *more)
+        assert done.returncode == 2
+        assert f"{more[0]} is one argument too many: columns.parquet holds" in done.stderr
+    done = crossgcn("compare", FILE, "--target", "buys")
+    assert done.returncode == 2 and "for crossgcn train alone; give the tables" in done.stderr
+    for old in (["--parquet", "x"], ["--fanout", "3"]):
+        done = crossgcn("train", FILE, *old)
+        assert done.returncode == 2 and "is not part of crossgcn any more" in done.stderr
+    monkeypatch.setattr("os.sysconf", lambda name: {"SC_PAGE_SIZE": 1}.get(name, 1000))
+    with pytest.raises(BadInput, match=r"take 0\.0 GiB, and this machine has 0\.0 GiB of memory"):
+        read_hop_file(FILE)
+
+
+def test_other_parquet_is_a_table_of_nodes(tables: pd.DataFrame, crossgcn: Command) -> None:
+    store()
+    frame = pd.read_parquet(FILE).drop(columns=["rows of neighbours", "weights of neighbours"])
+    frame.to_parquet("plain.parquet")  # pandas keeps the names alone
+    done = crossgcn("train", "plain.parquet", *QUICK, "--out", "run")
+    assert done.returncode == 2
+    assert "plain.parquet is a table: give the column to predict as --target" in done.stderr
