@@ -18,9 +18,8 @@ Command = Callable[..., CompletedProcess[str]]
 ASK_EVERYTHING = """
 import sys
 from crossgcn.cli import main
-COMMANDS = [[], ["data", "list"], ["data", "get"], ["data", "import"], ["data", "show"]]
-COMMANDS += [["data"]]
-for name in "train compare example check explain predict report hops".split():
+COMMANDS = [[], ["data"], ["data", "list"], ["data", "get"]]
+for name in "train compare check explain predict report hops".split():
     COMMANDS.append([name])
 for command in COMMANDS:
     sys.argv = ["crossgcn", *command, "--help"]
