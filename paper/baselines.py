@@ -148,7 +148,8 @@ class SemiEmb(nn.Module):
             mode="sum",
             per_sample_weights=self.dropout(x.values()),
         )
-        return self.dropout(hidden.relu()) @ self.second
+        scores: Tensor = self.dropout(hidden.relu()) @ self.second
+        return scores
 
 
 def laplacian_penalty(scores: Tensor, edge_index: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from itertools import product
@@ -103,6 +103,19 @@ class Cell:
             yield dict(zip(self.choose, values, strict=True))
 
 
+Checks = Callable[["Result"], Iterable[Any]]
+"""Makes a :class:`~paper.verdicts.Check` for each comparison of a claim."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper in our words, how it is checked, and what is known beyond numbers."""
+
+    says: str
+    checks: Checks
+    finding: str = ""
+
+
 @dataclass(frozen=True)
 class Item:
     """A table or figure of the paper.
@@ -116,7 +129,6 @@ class Item:
         protocol: What the paper leaves open, and how it is run here.
         not_reproducible: Why other numbers cannot be expected to agree, if the paper does not say
             enough.
-        claims: Functions of the result, see :mod:`paper.verdicts`.
         quick_columns: The columns of a short run.
         quick_settings: Settings of a short run.
     """
@@ -134,7 +146,7 @@ class Item:
     paper_says: str = ""
     protocol: str = ""
     not_reproducible: str | None = None
-    claims: tuple[Callable[[Result], Iterable[Any]], ...] = ()
+    claims: tuple[Claim, ...] = ()
     quick_columns: tuple[str, ...] | None = None
     quick_settings: Settings = field(default_factory=dict)
 
@@ -175,10 +187,10 @@ class Measured:
 
     settings: Settings = field(default_factory=dict)
     chosen: Settings = field(default_factory=dict)
-    candidates: tuple[Settings, ...] = ()
-    test_accuracy: tuple[float, ...] = ()
-    validation_accuracy: tuple[float, ...] = ()
-    best_epoch: tuple[int, ...] = ()
+    candidates: Sequence[Settings] = ()
+    test_accuracy: Sequence[float] = ()
+    validation_accuracy: Sequence[float] = ()
+    best_epoch: Sequence[int] = ()
     curve: Mapping[str, list[float]] | None = None
     timing: Mapping[str, Any] | None = None
     statistics: Mapping[str, float] | None = None
@@ -192,7 +204,6 @@ class Result:
         measured: The cells that were run.
         shortened: What ``--quick`` left out, a line each; empty for a full run.
         skipped: What could not be run and how to provide it, a line each.
-        failed: What failed and why, a line each.
         splits: Which training sets were used, by dataset.
         environment: Versions, threads, commit and machine of the runs.
     """
@@ -201,7 +212,6 @@ class Result:
     measured: Mapping[Place, Measured]
     shortened: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
     splits: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
 
@@ -241,11 +251,11 @@ def read_result(path: Path, item: Item) -> Result:
         )
         for cell in record["cells"]
     }
-    lists = {name: tuple(record.get(name, ())) for name in ("shortened", "skipped", "failed")}
     return Result(
         item,
         {place: measured[place] for place in item.cells if place in measured},
-        splits=record.get("splits", {}),
-        environment=record.get("environment", {}),
-        **lists,
+        tuple(record.get("shortened", ())),
+        tuple(record.get("skipped", ())),
+        record.get("splits", {}),
+        record.get("environment", {}),
     )

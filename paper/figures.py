@@ -236,7 +236,7 @@ def _legend(figure: Figure, result: Result, has_paper: bool, ours: str) -> None:
     ]
     if has_paper:
         handles.append(Line2D([], [], color=INK, marker="o", label=f"ours{ours}"))
-        dashed = "--" if result.item.kind == "timing" else ""
+        dashed: Any = "--" if result.item.kind == "timing" else ""
         words = "the paper's numbers"
         handles.append(Line2D([], [], linestyle=dashed, label=words, **_hollow(INK)))
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5))

@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from itertools import combinations
 from typing import Any
 
-import torch
 from torch_geometric.data import Data
 
 from crossgcn import BadInput, RunConfig, load_dataset, make_splits
@@ -78,13 +77,10 @@ class Job:
         return self.model in OWN_MODELS
 
     @property
-    def group(self) -> tuple[Any, ...]:
+    def group(self) -> str:
         """What jobs must have in common to be trained by one experiment."""
-        config = self.config
-        return (
-            *(self.inputs, config.dataset, config.splits),
-            *(config.num_splits, config.train, config.repeats, config.seed),
-        )
+        shared = {"dataset", "splits", "num_splits", "train", "repeats", "seed"}
+        return f"{self.inputs} {self.config.model_dump_json(include=shared)}"
 
 
 @dataclass(frozen=True)
@@ -218,10 +214,3 @@ def count(dataset: str) -> dict[str, float]:
         "features": data.x.size(1),
         "label rate": round(train.numel() / data.x.size(0), 3),
     }
-
-
-def device_of(name: str) -> torch.device:
-    """Return a device by name; ``auto`` is a GPU if there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)

@@ -17,7 +17,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from paper.cells import Item, Measured, Number, Place, Result
 from paper.figures import draw_item
 from paper.items import ITEMS
-from paper.verdicts import Claim, ClaimOutcome, Verdict, evaluate_claims, judge, number_of, paired
+from paper.verdicts import (
+    ClaimOutcome,
+    JudgedClaim,
+    Verdict,
+    evaluate_claims,
+    judge,
+    number_of,
+    paired,
+)
 
 COUNTED: Final = {
     "within one sd": "agree",
@@ -92,7 +100,8 @@ class NumberTable:
             name = place.row if by_column else place.column
             words = " · ".join(part for part in heading if part)
             lines.append((words, self._line(name, place, result)))
-        other = " or ".join(sorted({r.compare_with for r in item.rows if r.compare_with}))
+        others = sorted({row.compare_with for row in item.rows if row.compare_with})
+        other = " or ".join(others) if len(others) <= 2 else "its baseline"
         unit = {"statistics": "", "timing": ", s"}.get(item.kind, ", %")
         headers = (
             "" if by_column else item.x_label,
@@ -214,7 +223,7 @@ class Section:
     @property
     def left_out(self) -> Iterator[tuple[str, str]]:
         """What the run lacks, a word and a line each."""
-        for word in ("shortened", "failed", "skipped"):
+        for word in ("shortened", "skipped"):
             for line in getattr(self.result, word):
                 yield word.capitalize(), line
 
@@ -257,7 +266,6 @@ class Report:
             for what, titles in (
                 ("Shortened, so that their numbers are not final", self._titles("shortened")),
                 ("Without all datasets or methods", self._titles("skipped")),
-                ("With runs that failed", self._titles("failed")),
                 ("Not in this report", missing),
             )
             if titles
@@ -266,7 +274,7 @@ class Report:
     def _titles(self, left_out: str) -> list[str]:
         return [each.item.title for each in self.sections if getattr(each.result, left_out)]
 
-    def claims(self, outcome: ClaimOutcome) -> list[tuple[Section, Claim]]:
+    def claims(self, outcome: ClaimOutcome) -> list[tuple[Section, JudgedClaim]]:
         """Return all claims with an outcome, and their sections."""
         return [
             (section, claim)

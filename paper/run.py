@@ -6,8 +6,8 @@ import csv
 import json
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
@@ -17,42 +17,29 @@ from typing import Any
 import torch
 from rich.progress import Progress
 
-from crossgcn import (
-    Experiment,
-    PreparedGraph,
-    WorkFailed,
-    build_model,
-    make_splits,
-    train_full_batch,
-)
+from crossgcn import Experiment, PreparedGraph, build_model, make_splits, train_full_batch
 from paper.cells import Measured, Result
-from paper.plan import Job, Plan, count, device_of, load
+from paper.plan import Job, Plan, count, load
 from paper.training import train
+
+Record = dict[str, Any]
+"""What came out of a job.
+
+``test_accuracy``, ``validation_accuracy`` and ``best_epoch``, one per split (per seed on a single
+split); or ``mean``, the seconds of an epoch; and the ``environment``.
+"""
 
 _WARM_UP = {"cpu": 3, "cuda": 25}
 """Epochs before those that are timed; on a GPU, the trainer reports 25 at a time."""
-
-
-@dataclass(frozen=True)
-class Runs:
-    """What came out of a job: one value per split, or per seed on a single split."""
-
-    test_accuracy: tuple[float, ...]
-    validation_accuracy: tuple[float, ...]
-    best_epoch: tuple[int, ...]
-    environment: Mapping[str, Any]
-    folders: tuple[Path, ...] = ()
-
-
-Outcome = Runs | Mapping[str, Any] | WorkFailed
 
 
 class Runner:
     """Runs jobs and keeps their records below a folder.
 
     Args:
-        workers: Processes that share the runs of crossgcn's models; each has ``threads``.
-            Everything else uses all their threads in this process.
+        workers: Processes that share the runs of crossgcn's models, each with ``threads``. What
+            is trained or timed in this process has as many threads as all of them.
+        device: ``cpu``, ``cuda`` or ``auto``.
     """
 
     def __init__(
@@ -60,57 +47,40 @@ class Runner:
     ) -> None:
         self.out = out / "records"
         self.workers, self.threads = workers, threads
-        self.device = device_of(device)
-        self._outcomes: dict[str, Outcome] = {}
+        on_gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
+        self.device = torch.device("cuda" if on_gpu else "cpu")
+        self._records: dict[str, Record] = {}
 
     def run(self, plan: Plan, progress: Progress | None = None) -> Result:
         """Run what is not finished of an item."""
+        item = plan.item
         jobs = {job.name: job for choices in plan.jobs.values() for _, job in choices}
-        waiting = [job for name, job in jobs.items() if name not in self._outcomes]
+        waiting = [job for name, job in jobs.items() if name not in self._records]
+        alone = [job for job in waiting if job.is_own or item.kind == "timing"]
+        presets = sorted((job for job in waiting if job not in alone), key=lambda job: job.group)
         with progress or Progress(disable=True) as shown:
-            if plan.item.kind == "timing":
-                for job in shown.track(waiting, description=f"{plan.item.name}: timing"):
-                    self._outcomes[job.name] = self._remember(job, "timing", self._time)
-            else:
-                self._train(plan.item.name, waiting, shown)
-        return _collect(plan, self._outcomes)
+            for _, group in groupby(presets, key=lambda job: job.group):
+                members = list(group)
+                words = f"{item.name}: {members[0].config.dataset}, {len(members)} configurations"
+                task = shown.add_task(words, total=None)
 
-    def _train(self, item: str, jobs: Sequence[Job], progress: Progress) -> None:
-        own = [job for job in jobs if job.is_own]
-        presets = sorted((job for job in jobs if not job.is_own), key=lambda job: str(job.group))
-        for _, group in groupby(presets, key=lambda job: job.group):
-            members = list(group)
-            words = f"{item}: {members[0].config.dataset}, {len(members)} configurations"
-            task = progress.add_task(words, total=None)
+                def show(done: int, total: int, task: Any = task) -> None:
+                    shown.update(task, completed=done, total=total)
 
-            def show(done: int, total: int, task: Any = task) -> None:
-                progress.update(task, completed=done, total=total)
-
-            try:
-                self._outcomes.update(self._train_presets(members, show))
-            except WorkFailed:  # only those that fail by themselves are left out
-                for job in members:
-                    try:
-                        self._outcomes.update(self._train_presets([job], show))
-                    except WorkFailed as error:
-                        self._outcomes[job.name] = error
-        for job in progress.track(own, description=f"{item}: other models") if own else ():
-            found = self._remember(job, "runs", self._train_own)
-            self._outcomes[job.name] = Runs(
-                **{
-                    name: tuple(each) if isinstance(each, list) else each
-                    for name, each in found.items()
-                }
-            )
+                self._records.update(self._train_presets(members, show))
+            make = self._time if item.kind == "timing" else self._train_alone
+            for job in shown.track(alone, description=f"{item.name}: alone") if alone else ():
+                self._records[job.name] = self._remember(job, make)
+        return _collect(plan, self._records)
 
     def _train_presets(
         self, jobs: Sequence[Job], on_epochs: Callable[[int, int], None]
-    ) -> dict[str, Outcome]:
-        first = jobs[0]
+    ) -> dict[str, Record]:
+        """Train models of crossgcn on the same splits; finished runs are not repeated."""
+        first, names = jobs[0], [job.name for job in jobs]
         data = None
         if first.inputs != "features":
             data = load(first.config.dataset, first.inputs, first.config.seed)
-        names = [job.name for job in jobs]
         experiment = Experiment([job.config for job in jobs], data, folders=names)
         out = self.out / first.config.dataset
         out.mkdir(parents=True, exist_ok=True)
@@ -122,34 +92,40 @@ class Runner:
             on_epochs=on_epochs,
         )
         return {
-            job.name: Runs(
-                tuple(result.test_accuracy),
-                tuple(result.validation_accuracy),
-                tuple(record["best_epoch"] for record in result.records),
-                result.records[0]["environment"],
-                tuple(sorted(path.parent for path in (out / job.name).glob("*/run.json"))),
-            )
-            for job, result in zip(jobs, results, strict=True)
+            name: {
+                "test_accuracy": result.test_accuracy,
+                "validation_accuracy": result.validation_accuracy,
+                "best_epoch": [record["best_epoch"] for record in result.records],
+                "environment": result.records[0]["environment"],
+                "folder": out / name,
+            }
+            for name, result in zip(names, results, strict=True)
         }
 
-    def _remember(
-        self, job: Job, what: str, make: Callable[[Job], dict[str, Any]]
-    ) -> dict[str, Any]:
-        """Read the record of a job, or do it and write its record."""
+    def _remember(self, job: Job, make: Callable[[Job], Record]) -> Record:
+        """Read the record of a job, or do the job and write it."""
         path = self.out / job.config.dataset / f"{job.name}.json"
-        place = {"device": self.device.type, "threads": self.workers * self.threads}
+        threads = self.workers * self.threads
+        where = {"device": self.device.type, "threads": threads, "settings": job.settings}
         if path.exists():
-            record = json.loads(path.read_text(encoding="utf-8"))
-            if record["place"] == place:
-                return dict(record[what])
-        torch.set_num_threads(self.workers * self.threads)
-        found = make(job)
+            record: Record = json.loads(path.read_text(encoding="utf-8"))
+            if all(record[name] == value for name, value in where.items()):
+                return record
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        try:
+            packages = ("crossgcn", "torch", "torch-geometric", "numpy")
+            versions = {"python": platform.python_version()}
+            versions |= {name: version(name) for name in packages}
+            record = {**where, **make(job), "environment": {"versions": versions}}
+        finally:
+            torch.set_num_threads(before)
         path.parent.mkdir(parents=True, exist_ok=True)
-        record = {"settings": job.settings, "place": place, what: found}
         path.write_text(json.dumps(record, indent=1), encoding="utf-8")
-        return found
+        return record
 
-    def _train_own(self, job: Job) -> dict[str, Any]:
+    def _train_alone(self, job: Job) -> Record:
+        """Train a model that is not crossgcn's on every split."""
         config = job.config
         data = load(config.dataset, job.inputs)
         splits = make_splits(
@@ -159,13 +135,12 @@ class Runner:
             train(job.model, data, split, config, job.options, config.seed + index, self.device)
             for index, split in enumerate(splits)
         ]
-        columns = {name: [getattr(run, name) for run in runs] for name in asdict(runs[0])}
-        return columns | {"environment": self._environment()}
+        return {name: [getattr(run, name) for run in runs] for name in asdict(runs[0])}
 
-    def _time(self, job: Job) -> dict[str, Any]:
-        """Measure the seconds of an epoch of full-batch training, validation of one node included.
+    def _time(self, job: Job) -> Record:
+        """Measure the seconds of an epoch of full-batch training.
 
-        Times between the reports of the trainer, from the end of the warm-up on.
+        The validation of one node, without which crossgcn does not train, is included.
         """
         config, data = job.config, load(job.config.dataset)
         (split,) = make_splits(data, config.splits, num_splits=1)
@@ -195,84 +170,57 @@ class Runner:
         return {
             "mean": (timed[-1] - timed[0]) / (len(timed) - 1),
             "epochs": config.epochs,
-            "device": self.device.type,
             "device_name": torch.cuda.get_device_name() if on_gpu else _processor(),
             "parameters": sum(weight.numel() for weight in model.parameters()),
-            "environment": self._environment(),
-        }
-
-    def _environment(self) -> dict[str, Any]:
-        packages = ("crossgcn", "torch", "torch-geometric", "numpy")
-        return {
-            "python": platform.python_version(),
-            "versions": {name: version(name) for name in packages},
-            "threads": torch.get_num_threads(),
-            "device": self.device.type,
         }
 
 
-def _collect(plan: Plan, outcomes: Mapping[str, Outcome]) -> Result:
-    """Assemble the result of an item; cells whose runs failed are left out."""
-    measured, failed, environments = {}, [], []
+def _collect(plan: Plan, records: Mapping[str, Record]) -> Result:
+    """Assemble the result of an item; validation chooses among the settings of a cell."""
+    measured, environments = {}, []
     for place, choices in plan.jobs.items():
         if plan.item.kind == "statistics":
             value = count(plan.item.cells[place].settings["dataset"])[place.column]
             measured[place] = Measured(statistics={"value": value})
             continue
-        found = [(chosen, job, outcomes[job.name]) for chosen, job in choices]
-        error = next((each for _, _, each in found if isinstance(each, WorkFailed)), None)
-        if error is not None:
-            failed.append(f"{', '.join(filter(None, place))}: {error}")
-            continue
+        found = [(chosen, job, records[job.name]) for chosen, job in choices]
+        environments += [record["environment"] for _, _, record in found]
         if plan.item.kind == "timing":
-            ((_, job, timing),) = found
-            assert isinstance(timing, Mapping)
-            measured[place] = Measured(job.settings, timing=timing)
-            environments.append(timing["environment"])
+            ((_, job, record),) = found
+            measured[place] = Measured(job.settings, timing=record)
             continue
-        trained = [(chosen, job, each) for chosen, job, each in found if isinstance(each, Runs)]
-        chosen, job, runs = max(trained, key=lambda each: fmean(each[2].validation_accuracy))
-        candidates = tuple(
-            {"settings": each, "validation_accuracy": fmean(other.validation_accuracy)}
-            for each, _, other in trained
-        )
+        chosen, job, record = max(found, key=lambda each: fmean(each[2]["validation_accuracy"]))
+        candidates = [
+            {"settings": each, "validation_accuracy": fmean(other["validation_accuracy"])}
+            for each, _, other in found
+        ]
         measured[place] = Measured(
             job.settings,
             chosen,
             candidates if len(candidates) > 1 else (),
-            runs.test_accuracy,
-            runs.validation_accuracy,
-            runs.best_epoch,
-            mean_curve(runs.folders) if plan.item.kind == "curves" else None,
+            record["test_accuracy"],
+            record["validation_accuracy"],
+            record["best_epoch"],
+            mean_curve(record["folder"]) if plan.item.kind == "curves" else None,
         )
-        environments.append(runs.environment)
-    return Result(
-        plan.item,
-        measured,
-        plan.shortened,
-        plan.skipped,
-        tuple(failed),
-        plan.splits,
-        _join(environments),
-    )
+    environment = _join(environments)
+    return Result(plan.item, measured, plan.shortened, plan.skipped, plan.splits, environment)
 
 
-def mean_curve(folders: Sequence[Path]) -> dict[str, list[float]]:
-    """Average the accuracy in every epoch over the runs of these folders."""
+def mean_curve(folder: Path) -> dict[str, list[float]]:
+    """Average the accuracy in every epoch over the runs in a folder."""
     tables = []
-    for folder in folders:
-        with (folder / "epochs.csv").open(encoding="utf-8") as file:
+    for path in sorted(folder.glob("*/epochs.csv")):
+        with path.open(encoding="utf-8") as file:
             tables.append(list(csv.DictReader(file)))
-    curve = {"epoch": [int(row["epoch"]) for row in tables[0]]}
-    columns: dict[str, list[float]] = {}
+    curve: dict[str, list[float]] = {"epoch": [int(row["epoch"]) for row in tables[0]]}
     for name, column in (("train", "train_score"), ("test", "test_accuracy")):
         of_runs = [[float(row[column]) for row in table] for table in tables]
         epochs = list(zip(*of_runs, strict=True))
-        columns[name] = [round(fmean(values), 6) for values in epochs]
-        columns[f"{name}_sd"] = [
-            round(stdev(values), 6) if len(values) > 1 else 0.0 for values in epochs
-        ]
-    return {**curve, **columns}
+        curve[name] = [round(fmean(values), 6) for values in epochs]
+        spread = [stdev(values) if len(values) > 1 else 0.0 for values in epochs]
+        curve[f"{name}_sd"] = [round(value, 6) for value in spread]
+    return curve
 
 
 def _join(environments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -292,7 +240,5 @@ def _processor() -> str:
     """Return the name of the CPU, if the system tells it."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    named: Iterator[str] = (
-        line.partition(":")[2].strip() for line in lines if line.startswith("model name")
-    )
-    return next(named, "") or platform.processor() or platform.machine()
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(named), platform.machine())

@@ -77,7 +77,7 @@ def build_own_model(
 
 def _rival(transform: Callable[[int, int], nn.Module], in_channels: int, out: int) -> nn.Module:
     """Return a GCNConv with another map in the place of its linear one."""
-    conv = GCNConv(in_channels, out, bias=False, cached=True)
+    conv: nn.Module = GCNConv(in_channels, out, bias=False, cached=True)
     conv.lin = transform(in_channels, out)
     return conv
 
@@ -85,7 +85,7 @@ def _rival(transform: Callable[[int, int], nn.Module], in_channels: int, out: in
 def _aggregating(name: str, options: Mapping[str, Any], in_channels: int, out: int) -> nn.Module:
     """Return a layer with one of PyG's aggregations, over edges that hold self-loops."""
     if name == "attention":
-        attention = GATv2Conv(in_channels, out, add_self_loops=False)
+        attention: nn.Module = GATv2Conv(in_channels, out, add_self_loops=False)
         return crossify(attention, options["order"]) if options["order"] > 1 else attention
     aggregation = LSTMAggregation(out, out) if name == "lstm" else name
     return CrossGCNConv(
@@ -94,7 +94,6 @@ def _aggregating(name: str, options: Mapping[str, Any], in_channels: int, out: i
         options["order"],
         aggr=aggregation,
         normalize=False,
-        add_self_loops=False,
         bias=False,
     )
 
@@ -148,11 +147,10 @@ def train(
     train_nodes = split.train.to(device)
     optimizer = torch.optim.Adam(
         [
-            {"params": [w for w in model.parameters() if w.dim() >= 2]},
-            {"params": [w for w in model.parameters() if w.dim() < 2], "weight_decay": 0.0},
+            {"params": [weight], "weight_decay": config.weight_decay if weight.dim() > 1 else 0.0}
+            for weight in model.parameters()
         ],
         lr=config.learning_rate,
-        weight_decay=config.weight_decay,
         fused=True,
     )
 

@@ -1,19 +1,7 @@
-"""Verdicts on the paper's numbers, and the comparisons that its claims are made of.
-
-A claim is a function of a :class:`~paper.cells.Result`. The first paragraph of its docstring is
-what the paper says, the second what is known about it beyond the numbers. It returns a
-:class:`Check` for each comparison that it takes:
-
-.. code-block:: python
-
-    def cross_gcn_beats_gcn(result: Result) -> list[Check]:
-        '''Cross-GCN beats GCN in all cases.'''
-        return [beats(result, p, p._replace(row="GCN")) for p in result.places(row="Cross-GCN")]
-"""
+"""Verdicts on the paper's numbers, and the comparisons that its claims are made of."""
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -158,9 +146,9 @@ def beats(result: Result, place: Place, other: Place) -> Check:
     return Check(both, "shown" if low > 0 else "refuted" if high < 0 else "not shown", text, points)
 
 
-def beats_everywhere(result: Result, row: str, other: str) -> list[Check]:
-    """Check in every panel and column that one row beats another."""
-    return [beats(result, place, place._replace(row=other)) for place in result.places(row=row)]
+def row_beats(row: str, other: str) -> Callable[[Result], list[Check]]:
+    """Return a function that checks in every panel and column that a row beats another."""
+    return lambda r: [beats(r, place, place._replace(row=other)) for place in r.places(row)]
 
 
 def at_least(result: Result, place: Place, bound: float) -> Check:
@@ -253,13 +241,8 @@ ClaimOutcome = Literal["holds", "holds in part", "does not hold", "not tested"]
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A claim of the paper and its outcome.
-
-    Attributes:
-        says: The claim, in our words.
-        finding: What is known about it beyond the numbers.
-    """
+class JudgedClaim:
+    """A claim of the paper and its outcome."""
 
     says: str
     finding: str
@@ -298,7 +281,7 @@ class Claim:
             yield ": ".join(part for part in (head, ", ".join(told)) if part)
 
 
-def evaluate_claims(result: Result) -> tuple[Claim, ...]:
+def evaluate_claims(result: Result) -> tuple[JudgedClaim, ...]:
     """Evaluate every claim of an item on the cells that were run.
 
     A claim holds if all checks show it, holds in part if some do, and does not hold if none does.
@@ -307,15 +290,14 @@ def evaluate_claims(result: Result) -> tuple[Claim, ...]:
     """
     claims = []
     for claim in result.item.claims:
-        says, _, finding = (inspect.getdoc(claim) or claim.__name__).partition("\n\n")
-        checks = tuple(claim(result))
+        checks = tuple(claim.checks(result))
         if result.shortened:  # It may show a claim, but is too short to refute one.
             checks = tuple(
                 replace(check, outcome="not shown") if check.outcome == "refuted" else check
                 for check in checks
             )
         outcome = _outcome(Counter(check.outcome for check in checks), bool(result.shortened))
-        claims.append(Claim(" ".join(says.split()), " ".join(finding.split()), outcome, checks))
+        claims.append(JudgedClaim(claim.says, claim.finding, outcome, checks))
     return tuple(claims)
 
 

@@ -17,7 +17,7 @@ from paper import rivals
 ROWS, FEATURES, OUTPUTS = 3, 4, 2
 
 
-def cross_network(net: Any, x: Tensor) -> Tensor:
+def cross_network(net: Any, x: Tensor) -> Any:
     """DCN: the row times an inner product, plus the bias and what came before."""
     state = x.clone()
     for weight, bias in zip(net.cross_weight, net.cross_bias, strict=True):
@@ -26,7 +26,7 @@ def cross_network(net: Any, x: Tensor) -> Tensor:
     return net.read_out.weight @ state
 
 
-def cross_network_v2(net: Any, x: Tensor) -> Tensor:
+def cross_network_v2(net: Any, x: Tensor) -> Any:
     """DCN-v2 with the full matrices that its factors stand for."""
     state = x.clone()
     for down, up, bias in zip(net.down_weight, net.up_weight, net.cross_bias, strict=True):
@@ -37,7 +37,7 @@ def cross_network_v2(net: Any, x: Tensor) -> Tensor:
     return net.read_out.weight @ state
 
 
-def cin(net: Any, x: Tensor) -> Tensor:
+def cin(net: Any, x: Tensor) -> Any:
     """CIN with full weights, every pair of a map and a field enumerated."""
     fields = [x[j] * net.embedding[:, j] for j in range(FEATURES)]
     first, *others = net.field_weight
@@ -56,7 +56,7 @@ def cin(net: Any, x: Tensor) -> Tensor:
     return net.linear.weight @ x + net.read_out @ torch.stack(pooled)
 
 
-def hofm(net: Any, x: Tensor) -> Tensor:
+def hofm(net: Any, x: Tensor) -> Any:
     """HOFM, every subset of different features enumerated."""
     out = []
     for e in range(OUTPUTS):
@@ -68,7 +68,7 @@ def hofm(net: Any, x: Tensor) -> Tensor:
     return torch.stack(out)
 
 
-TWINS: dict[Callable[..., nn.Module], Callable[[Any, Tensor], Tensor]] = {
+TWINS: dict[Callable[..., nn.Module], Callable[[Any, Tensor], Any]] = {
     rivals.CrossNetwork: cross_network,
     rivals.CrossNetworkV2: cross_network_v2,
     rivals.CompressedInteractionNetwork: cin,
@@ -95,7 +95,7 @@ def test_a_layer_of_pyg_aggregates_a_rival(rival: Callable[..., nn.Module]) -> N
     conv.lin = rival(FEATURES, OUTPUTS, 3)
     conv.reset_parameters()
     averages = GCNConv(OUTPUTS, OUTPUTS, bias=False)
-    averages.lin = nn.Identity()  # type: ignore[assignment]
+    averages.lin = nn.Identity()
     torch.testing.assert_close(conv(x, edge_index), averages(conv.lin(x), edge_index))
 
 
