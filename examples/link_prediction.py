@@ -28,7 +28,8 @@ class Encoder(nn.Module):
     def forward(self, data: Data, pairs: Tensor) -> Tensor:
         hidden = self.first(data.x, data.edge_index).relu()
         embedding = self.second(hidden, data.edge_index)
-        return (embedding[pairs[0]] * embedding[pairs[1]]).sum(dim=1)
+        scores: Tensor = (embedding[pairs[0]] * embedding[pairs[1]]).sum(dim=1)
+        return scores
 
 
 @torch.no_grad()
@@ -59,7 +60,8 @@ def main() -> None:
         negative = negative_sampling(train.edge_index, train.num_nodes, positive.size(1))
         scores = model(train, torch.cat([positive, negative], dim=1))
         wanted = torch.cat([torch.ones(positive.size(1)), torch.zeros(negative.size(1))])
-        nn.functional.binary_cross_entropy_with_logits(scores, wanted).backward()
+        loss = nn.functional.binary_cross_entropy_with_logits(scores, wanted)
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         score = area_under_curve(model, validation)
         if score > best:
