@@ -202,7 +202,7 @@ def test_models_of_layers_and_models_that_are_no_sums(
     crossgcn: Command, folder: Path, tmp_path: Path
 ) -> None:
     tables = (folder / "nodes.csv", folder / "edges.csv", "--target", "winner", "--ignore",
-              f"democratic_share,{UNUSED}")  # fmt: skip
+              f"democratic_share,{UNUSED}", "--name-column", "name")  # fmt: skip
     quick = ("--num-splits", 2, "--epochs", 3, "--workers", 1)
     for model in ("cross-gcn", "gin"):
         assert crossgcn("train", *tables, *quick, "--model", model, "--out", model).returncode == 0

@@ -1,6 +1,6 @@
 "use strict";
 /*
- * The script of all pages. Contents come as JSON in #page-data; a page has the parts whose elements it has.
+ * The script of the page. Contents come as JSON in #page-data; the page has the parts whose elements it has.
  * Names from tables only ever become text: textContent, or the text marks of Plot.
  * Colours are CSS variables, so that charts follow the light or dark scheme.
  */
@@ -149,29 +149,17 @@
 
   // ---- contents that follow the reader ----
 
+  /** Mark the part of the page that is read: the last section whose title has passed the upper quarter. */
   function followReader() {
     const links = [...document.querySelectorAll(".toc a")];
-    const sections = links.map((link) => find(link.hash.slice(1))).filter(Boolean);
-    let current = null;
     const update = () => {
-      const line = 0.25 * window.innerHeight;
-      const atEnd = window.innerHeight + window.scrollY >= document.documentElement.scrollHeight - 4;
-      const passed = sections.filter((section) => section.getBoundingClientRect().top <= line);
-      const now = atEnd && window.scrollY > 0 ? sections.at(-1) : passed.at(-1) ?? sections[0];
-      if (now === current) return;
-      current = now;
-      for (const link of links) {
-        const here = link.hash === "#" + now.id;
-        if (here) link.setAttribute("aria-current", "location");
-        else link.removeAttribute("aria-current");
-        if (here) {
-          const list = link.closest(".toc");
-          list.scrollLeft = link.offsetLeft - 0.4 * list.clientWidth;
-          if (link.offsetTop < list.scrollTop || link.offsetTop > list.scrollTop + list.clientHeight - 40) list.scrollTop = link.offsetTop - 0.4 * list.clientHeight;
-        }
-      }
+      const atEnd = window.scrollY > 0 && window.innerHeight + window.scrollY >= document.documentElement.scrollHeight - 4;
+      const passed = links.filter((link) => find(link.hash.slice(1)).getBoundingClientRect().top <= 0.25 * window.innerHeight);
+      const now = atEnd ? links.at(-1) : passed.at(-1) ?? links[0];
+      for (const link of links) link === now ? link.setAttribute("aria-current", "location") : link.removeAttribute("aria-current");
+      const list = now.closest(".toc");
+      list.scrollLeft = now.offsetLeft - 0.4 * list.clientWidth;
     };
-    if (!sections.length) return;
     window.addEventListener("scroll", update, { passive: true });
     window.addEventListener("resize", update);
     update();
@@ -356,34 +344,6 @@
     ], { x: { label: `adds (${shortened(unit, Math.floor(width / 9))})`, labelArrow: "none", tickFormat: (v) => number(v) }, right: 52 });
   }
 
-  // ---- crosses as trained ----
-
-  /** Say so where bars of the common scale are too short to see. */
-  function faint(rows, most) {
-    const strongest = Math.max(...rows.map((row) => Math.abs(row.strength)));
-    return strongest > 0.05 * most ? [] : [make("p", { class: "where" }, `Hardly visible on the common scale: the strongest has ${percent(strongest / most)} of the strength of the strongest feature or cross of any class.`)];
-  }
-
-  function crossBrowser(home) {
-    const most = Math.max(1e-12, ...data.crosses.flatMap((side) => [...side.crosses, ...side.features].map((row) => Math.abs(row.strength))));
-    const show = (at) => {
-      const side = data.crosses[at];
-      shown.replaceChildren(...[["Crosses", side.crosses], ["Single features", side.features]].filter(([, rows]) => rows.length).flatMap(([title, rows]) => [
-        make("h3", {}, title),
-        ...faint(rows, most),
-        mount(make("div", { class: "chart" }), (width) => rowsChart(width, `${title} of ${side.name}`, rows.map((row) => row.name), ({ inset }) => [
-          zeroLine("x"),
-          Plot.barX(rows, { x: "strength", y: (_, place) => place, fill: (d) => (d.strength < 0 ? MINUS : PLUS), ...inset, tip: true, title: (d) => `${d.name}\nstrength ${signed(d.strength)}` }),
-        ], { x: { label: "strength", labelArrow: "none", domain: [-most, most], tickFormat: (v) => number(v) } })),
-        table("The numbers", [title.toLowerCase(), "strength", "weight", "nodes", "stable", "drop"], rows.map((row) => [row.name, signed(row.strength), signed(row.weight), whole(row.support), row.stability === null ? "\u2014" : percent(row.stability, 0), row.drop === null ? "\u2014" : (100 * row.drop).toFixed(1)])),
-      ]));
-      if (!shown.childElementCount) shown.append(make("p", {}, "No cross and no feature has an effect on this class."));
-    };
-    const shown = make("div");
-    home.append(make("div", { class: "controls" }, select("Score of", data.crosses.map((side) => side.name), show)), shown);
-    show(0);
-  }
-
   // ---- nodes ----
 
   function nodeBrowser(home) {
@@ -472,7 +432,7 @@
   }
 
   function drawWaterfall(width, row, unit) {
-    const bars = [{ name: data.terms ? "the average" : "the bias", from: 0, to: row.start, kind: "level", value: row.start }];
+    const bars = [{ name: "the average", from: 0, to: row.start, kind: "level", value: row.start }];
     let level = row.start;
     const add = (name, value, whose) => {
       bars.push({ name, from: level, to: level + value, kind: value < 0 ? "minus" : "plus", value, whose });
@@ -551,15 +511,21 @@
 
   const share = { tickFormat: tickPercent, domain: [0, 1], grid: true, ticks: 5 };
 
+  /** A chart of two numbers, about square. */
+  const square = (width, x, y, more = {}) => ({
+    height: Math.min(400, 0.87 * width), marginLeft: 56, marginBottom: 42, marginTop: 26,
+    x: { grid: true, ticks: ticksOf(width), tickFormat: (v) => number(v), labelArrow: "none", labelAnchor: "center", ...x },
+    y: { grid: true, ticks: 6, tickFormat: (v) => number(v), labelArrow: "none", ...y }, ...more,
+  });
+  const dashed = { stroke: SOFT, strokeDasharray: "4 4" };
+
   function curveChart(width, curve, kind) {
     const { name, [kind]: values } = curve, GRID = values[0].length - 1;
     const lines = values.flatMap((line, split) => line.map((y, at) => ({ x: at / GRID, y, split })));
     return plot(width, `${kind === "roc" ? "ROC" : "Precision-recall"} curves of ${name}, one for each of ${values.length} splits`, {
-      height: Math.min(380, 0.85 * width), marginLeft: 54, marginBottom: 42, marginTop: 26,
-      x: { ...share, label: kind === "roc" ? "share of the others taken for it" : "recall", labelArrow: "none", labelAnchor: "center" },
-      y: { ...share, label: kind === "roc" ? "share found" : "precision", labelArrow: "none" },
+      ...square(width, { ...share, label: kind === "roc" ? "share of the others taken for it" : "recall" }, { ...share, label: kind === "roc" ? "share found" : "precision" }),
       marks: [
-        kind === "roc" ? Plot.line([[0, 0], [1, 1]], { stroke: SOFT, strokeDasharray: "4 4" }) : Plot.ruleY([curve.share], { stroke: SOFT, strokeDasharray: "4 4" }),
+        kind === "roc" ? Plot.line([[0, 0], [1, 1]], dashed) : Plot.ruleY([curve.share], dashed),
         Plot.line(lines, { x: "x", y: "y", z: "split", stroke: PLUS, strokeWidth: values.length > 1 ? 1.3 : 2, strokeOpacity: values.length > 1 ? 0.6 : 1 }),
       ],
     });
@@ -595,10 +561,9 @@
       const { bins } = data.performance.calibration;
       if (!bins.length) return make("p", {}, "There are no test nodes.");
       return plot(width, `Calibration: ${bins.map((bin) => `${percent(bin.confidence, 0)} sure, ${percent(bin.right, 0)} right`).join("; ")}`, {
-        height: Math.min(380, 0.85 * width), marginLeft: 54, marginBottom: 42, marginTop: 26, r: { range: [2, 12] },
-        x: { ...share, label: "confidence", labelArrow: "none", labelAnchor: "center" }, y: { ...share, label: "share that is right", labelArrow: "none" },
+        ...square(width, { ...share, label: "confidence" }, { ...share, label: "share that is right" }, { r: { range: [2, 12] } }),
         marks: [
-          Plot.line([[0, 0], [1, 1]], { stroke: SOFT, strokeDasharray: "4 4" }),
+          Plot.line([[0, 0], [1, 1]], dashed),
           Plot.ruleX(bins, { x: "confidence", y1: "confidence", y2: "right", stroke: MINUS }),
           Plot.dot(bins, { x: "confidence", y: "right", r: "nodes", fill: PLUS, tip: true, title: (d) => `${percent(d.confidence)} sure\n${percent(d.right)} right\n${counted(d.nodes, "prediction")}` }),
         ],
@@ -619,15 +584,13 @@
       const { points } = data.performance;
       const ends = d3.extent(points.flat());
       return plot(width, `Predicted against true ${data.target}, ${points.length} test nodes`, {
-        height: Math.min(420, 0.9 * width), marginLeft: 58, marginBottom: 42, marginTop: 26,
-        x: { label: "true", labelArrow: "none", labelAnchor: "center", grid: true, ticks: ticksOf(width), tickFormat: (v) => number(v) }, y: { label: "predicted", labelArrow: "none", grid: true, ticks: 6, tickFormat: (v) => number(v) },
-        marks: [Plot.line([[ends[0], ends[0]], [ends[1], ends[1]]], { stroke: SOFT, strokeDasharray: "4 4" }), Plot.dot(points, { r: 2, fill: PLUS, fillOpacity: 0.45 })],
+        ...square(width, { label: "true" }, { label: "predicted" }),
+        marks: [Plot.line([[ends[0], ends[0]], [ends[1], ends[1]]], dashed), Plot.dot(points, { r: 2, fill: PLUS, fillOpacity: 0.45 })],
       });
     },
     residuals: (width) => plot(width, "True minus predicted, over predicted", {
-      height: Math.min(420, 0.9 * width), marginLeft: 58, marginBottom: 42, marginTop: 26,
-      x: { label: "predicted", labelArrow: "none", labelAnchor: "center", grid: true, ticks: ticksOf(width), tickFormat: (v) => number(v) }, y: { label: "true \u2212 predicted", labelArrow: "none", grid: true, ticks: 6, tickFormat: (v) => number(v) },
-      marks: [Plot.ruleY([0], { stroke: SOFT, strokeDasharray: "4 4" }), Plot.dot(data.performance.points, { x: (d) => d[1], y: (d) => d[0] - d[1], r: 2, fill: PLUS, fillOpacity: 0.45 })],
+      ...square(width, { label: "predicted" }, { label: "true \u2212 predicted" }),
+      marks: [Plot.ruleY([0], dashed), Plot.dot(data.performance.points, { x: (d) => d[1], y: (d) => d[0] - d[1], r: 2, fill: PLUS, fillOpacity: 0.45 })],
     }),
     comparison: (width) => {
       const { models, percent: isShare, metric } = data.comparison;
@@ -636,18 +599,7 @@
     loss: (width) => trainingChart(width, "loss", [["train_loss", PLUS], ["validation_loss", MINUS]], (v) => number(v)),
     score: (width) => trainingChart(width, `validation ${data.metrics[0].label}`, [["validation_score", PLUS]], data.metrics[0].percent ? tickPercent : (v) => number(v)),
     order_weights: (width) => dotsChart(width, "Order weights", data.order_weights, { label: "|\u03b1|", labelArrow: "none", zero: true, tickFormat: (v) => number(v) }),
-    run_terms: (width) => {
-      const dots = data.terms.flatMap((term, at) => term.values.map((value, run) => ({ at, run, value }))).filter((d) => d.value !== null);
-      const spans = data.terms.map((term, at) => ({ at, values: term.values.filter((value) => value !== null) }));
-      return [legend(data.runs), rowsChart(width, "Importance of terms by run", data.terms.map((term) => term.name), ({ dy }) => [
-        Plot.ruleY(spans, { x1: (d) => Math.min(...d.values), x2: (d) => Math.max(...d.values), y: "at", stroke: LINE, strokeWidth: 2, dy }),
-        Plot.dot(dots, { x: "value", y: "at", r: 5, fill: (d) => colourOf(d.run), dy, tip: true, title: (d) => `${data.terms[d.at].name}\n${data.runs[d.run]}: ${number(d.value)}` }),
-      ], { x: { label: "importance", labelArrow: "none", zero: true, tickFormat: (v) => number(v) } })];
-    },
   };
-
-  const colourOf = (run) => `var(--run-${run % 10})`;
-  const legend = (names) => make("p", { class: "where" }, ...names.flatMap((name, at) => [make("span", { class: "legend", style: `background:${colourOf(at)}` }), ` ${name}  `]));
 
   function partsChart(width, parts, words) {
     const isNumber = data.task === "number", label = data.performance.measure;
@@ -667,86 +619,9 @@
     });
   }
 
-  // ---- several runs ----
-
-  function runTables() {
-    const names = [...new Set(data.metrics.flat().map((metric) => metric.name))];
-    const of = (run, name) => data.metrics[run].find((metric) => metric.name === name);
-    const home = find("run-metrics");
-    for (const name of names.slice(0, 4)) {
-      const rows = data.runs.map((run, at) => ({ run, at, metric: of(at, name) })).filter((row) => row.metric);
-      const { label, percent: isShare } = rows[0].metric;
-      const chart = make("div", { class: "chart" });
-      home.append(make("figure", {}, chart, make("figcaption", {}, `Test ${label}; ${rows[0].metric.grows ? "more" : "less"} is better.`)));
-      mount(chart, (width) => dotsChart(width, `Test ${label}: ${rows.map((row) => `${row.run} ${row.metric.text}`).join(", ")}`, rows.map((row) => ({ name: `${row.run}  ${row.metric.text}`, values: row.metric.values, colour: colourOf(row.at) })), { label: null, tickFormat: isShare ? tickPercent : (v) => number(v) }));
-    }
-    find("run-table").append(
-      make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "test metric"), ...data.runs.map((run) => make("th", { scope: "col" }, run)))),
-      make("tbody", {}, ...names.map((name) => make("tr", {}, make("th", { scope: "row" }, data.metrics.flat().find((m) => m.name === name).label), ...data.runs.map((_, at) => make("td", {}, of(at, name)?.text ?? "\u2014"))))));
-  }
-
-  // ---- the items of the paper ----
-
-  /** The panels of an item: ours solid, the paper's numbers hollow. */
-  function paperItem(home, chart) {
-    const series = chart.panels.flatMap((panel) => panel.series);
-    const colours = new Map(series.map((each) => [each.name, each.colour]));
-    const words = chart.kind === "dots" ? "mean \u00b1 standard deviation" : chart.kind === "lines" ? "mean, band of one standard deviation" : "";
-    const marks = [["mark-ours", `ours${words ? `: ${words}` : ""}`], ...(series.some((each) => each.paper.length) ? [[chart.kind === "dots" ? "mark-paper square" : "mark-paper", "the paper\u2019s numbers"]] : [])];
-    home.append(make("p", { class: "where legends" },
-      ...(chart.kind === "dots" ? [] : [...colours].map(([name, colour]) => make("span", {}, make("span", { class: "legend", style: `background:${colourOf(colour)}` }), ` ${name}`))),
-      ...marks.map(([kind, text]) => make("span", {}, make("span", { class: kind }), ` ${text}`))));
-    const values = series.flatMap(({ ours, paper }) => [...ours, ...paper]).flatMap(([, mean, sd]) => [mean - (sd ?? 0), mean + (sd ?? 0)]);
-    const domain = chart.shared ? d3.extent(values) : undefined;
-    const draw = chart.kind === "dots" ? paperDots : paperLines;
-    home.append(make("div", { class: "charts", style: `--across:${Math.min(4, chart.across)}` }, ...chart.panels.map((panel) => make("div", {},
-      panel.title ? make("h3", {}, panel.title) : null, mount(make("div", { class: "chart" }), (width) => draw(width, chart, panel, domain))))));
-  }
-
-  const spread = ([, mean, sd], digits = 3) => number(mean, digits) + (sd ? ` \u00b1 ${number(sd, 2)}` : "");
-
-  function paperDots(width, chart, panel, domain) {
-    const points = (side, dy) => panel.series.flatMap((each, at) => each[side].map((point) => ({ at, mean: point[1], sd: point[2] ?? 0, colour: colourOf(each.colour), title: `${each.name}\n${side} ${spread(point)}` })));
-    const label = `${chart.label}, ${panel.title}: ${panel.series.filter((each) => each.ours.length).map((each) => `${each.name} ${spread(each.ours[0])}`).join(", ")}`;
-    const side = (rows, shift, dot) => [
-      Plot.ruleY(rows, { x1: (d) => d.mean - d.sd, x2: (d) => d.mean + d.sd, y: "at", stroke: dot.stroke, strokeWidth: 1.6, dy: shift }),
-      Plot.dot(rows, { x: "mean", y: "at", r: 4, strokeWidth: 1.5, dy: shift, tip: true, title: "title", ...dot }),
-    ];
-    return rowsChart(width, label, panel.series.map((each) => each.name), ({ dy }) => [
-      ...side(points("paper"), dy + 5, { symbol: "square", fill: "var(--paper)", stroke: SOFT }),
-      ...side(points("ours"), dy - 4, { fill: "colour", stroke: "colour" }),
-    ], { x: { label: chart.y_label, labelArrow: "none", domain } });
-  }
-
-  function paperLines(width, chart, panel, domain) {
-    const points = (side) => panel.series.flatMap((each) => each[side].map((point) => ({ x: point[0], mean: point[1], sd: point[2] ?? 0, name: each.name, colour: colourOf(each.colour), title: `${each.name}, ${labels.get(point[0]) ?? number(point[0])}\n${side} ${spread(point)}` })));
-    const labels = new Map(panel.ticks), ours = points("ours"), paper = points("paper");
-    const few = labels.size > 0 && labels.size <= 12, seconds = chart.kind === "seconds";
-    const least = Math.min(...[...labels.keys()].filter((at) => at > 0));
-    const room = Math.max(1, Math.ceil((26 * labels.size) / (width - 70)));
-    const shown = [...labels.keys()].filter((_, at) => at % room === 0);
-    const line = { x: "x", y: "mean", z: "name", stroke: "colour" };
-    const last = panel.series.map((each) => `${each.name} ${each.ours.length ? spread(each.ours.at(-1)) : ""}`).join(", ");
-    return plot(width, `${chart.label}, ${panel.title}: ${chart.y_label} over ${chart.x_label}; at the end ${last}`, {
-      height: 290, marginLeft: 50, marginBottom: 42, marginTop: 26, marginRight: 12,
-      x: { type: chart.scale, ...(chart.scale === "symlog" ? { constant: least } : {}), label: chart.x_label, labelArrow: "none", labelAnchor: "center", ...(few ? { ticks: shown, tickFormat: (at) => labels.get(at) } : { ticks: ticksOf(width) }) },
-      y: { type: seconds ? "log" : "linear", label: chart.y_label, labelArrow: "none", grid: true, ticks: 5, domain, tickFormat: (v) => number(v) },
-      marks: [
-        ...(seconds ? [] : [Plot.areaY(ours, { x: "x", y1: (d) => d.mean - d.sd, y2: (d) => d.mean + d.sd, z: "name", fill: "colour", fillOpacity: 0.18 })]),
-        Plot.line(ours, { ...line, strokeWidth: 2 }),
-        ...(seconds ? [Plot.line(paper, { ...line, strokeDasharray: "4 3" })] : [Plot.ruleX(paper, { x: "x", y1: (d) => d.mean - d.sd, y2: (d) => d.mean + d.sd, stroke: "colour" })]),
-        Plot.dot(ours, { x: "x", y: "mean", r: labels.size ? 3 : 0, fill: "colour", tip: true, title: "title" }),
-        Plot.dot(paper, { x: "x", y: "mean", r: 4.5, fill: "var(--paper)", stroke: "colour", strokeWidth: 1.6, tip: true, title: "title" }),
-      ],
-    });
-  }
-
-  for (const element of document.querySelectorAll("[data-item]")) paperItem(element, data.charts[element.dataset.item]);
   if (find("term-browser")) termBrowser(find("term-browser"));
-  if (find("cross-browser")) crossBrowser(find("cross-browser"));
   if (find("node-browser")) nodeBrowser(find("node-browser"));
   if (data.performance?.curves) mountCurves();
-  if (find("run-metrics")) runTables();
   for (const element of document.querySelectorAll("[data-chart]")) {
     const draw = charts[element.dataset.chart];
     if (!draw) continue;

@@ -1,0 +1,102 @@
+"""The page of a run: it may run its own scripts only, and counts what it says it counts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
+
+from crossgcn.reports.format import readable, shorten
+from crossgcn.reports.page.nodes import order_nodes
+from crossgcn.reports.page.performance import measure_classes, measure_numbers
+from crossgcn.reports.page.render import LIBRARIES, content_policy, embed_json, read_part
+
+
+def test_the_scripts_are_the_ones_that_were_vendored_and_nothing_else_runs() -> None:
+    scripts = [read_part(f"vendor/{name}") for name in LIBRARIES]
+    policy = content_policy(scripts)
+    for script, digest in zip(scripts, LIBRARIES.values(), strict=True):
+        assert hashlib.sha256(script.encode()).hexdigest() == digest
+        found = base64.b64encode(bytes.fromhex(digest)).decode()
+        assert f"'sha256-{found}'" in policy
+    assert "default-src 'none'" in policy and "form-action 'none'" in policy
+    licences = read_part("vendor/LICENSES.txt")
+    assert "d3 7.9.2" in licences and "@observablehq/plot 0.6.17" in licences
+    assert licences.count("Permission") == 5
+
+
+@given(st.text())
+def test_embedded_json_is_the_same_text_and_cannot_leave_its_element(text: str) -> None:
+    embedded = embed_json({"key": text})
+    assert json.loads(embedded) == {"key": text}
+    assert not set("<>&\u2028\u2029") & set(embedded)
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_any_text_becomes_writable_without_control_and_direction_marks(text: str) -> None:
+    shown = readable(text)
+    shown.encode()
+    assert not set("\u0000\u202e\u2066\r\n") & set(shown)
+    assert 0 < len(shorten(text)) <= 160
+
+
+def test_performance_counts_every_test_node_of_every_split() -> None:
+    draws = np.random.default_rng(3)
+    y, degree = draws.integers(3, size=90), draws.integers(9, size=90)
+    chances = [draws.dirichlet(np.ones(3), size=90) for _ in range(2)]
+    tests = [np.arange(0, 40), np.arange(30, 90)]
+    predicted = [each.argmax(axis=1) for each in chances]
+    found = measure_classes(y, chances, tests, ["a", "b", "c"], degree, predicted)
+    truth = np.concatenate([y[test] for test in tests])
+    answers = np.concatenate([p[test] for p, test in zip(predicted, tests, strict=True)])
+    precision, recall, f1, support = precision_recall_fscore_support(truth, answers)
+    for label, row in enumerate(found["by_class"]):
+        assert row["precision"] == pytest.approx(precision[label], rel=1e-3)
+        assert row["recall"] == pytest.approx(recall[label], rel=1e-3)
+        assert row["f1"] == pytest.approx(f1[label], rel=1e-3)
+        assert row["tested"] == support[label]
+    assert np.sum(found["confusion"]["counts"]) == found["tested"] == 100
+    assert sum(row["nodes"] for row in found["by_degree"]) == 100
+    assert sum(row["nodes"] for row in found["calibration"]["bins"]) == 100
+    by_name = {curve["name"]: curve for curve in found["curves"]}
+    for label, name in enumerate("abc"):
+        ours = np.trapezoid(by_name[name]["roc"][0], dx=1 / 60)
+        exact = roc_auc_score(y[tests[0]] == label, chances[0][tests[0], label])
+        assert ours == pytest.approx(exact, abs=0.02)
+
+
+def test_calibration_is_of_the_class_that_is_answered() -> None:
+    """By a threshold, a class of small probability is answered, and the chart says how small."""
+    y, share = np.array([0, 0, 1, 1] * 25), np.linspace(0.05, 0.45, 100)
+    chances = np.stack([1 - share, share], axis=1)
+    answers = (share > 0.25).astype(int)
+    test = np.arange(100)
+    found = measure_classes(y, [chances], [test], ["a", "b"], np.zeros(100, int), [answers])
+    bins = found["calibration"]["bins"]
+    low = [each for each in bins if each["confidence"] < 0.5]
+    assert sum(each["nodes"] for each in low) == answers.sum() == 50
+    assert all(0.4 < each["right"] < 0.6 for each in low)
+
+
+def test_numbers_are_measured_by_parts() -> None:
+    draws = np.random.default_rng(0)
+    y = draws.normal(size=100)
+    found = measure_numbers(y, [y + 0.5], [np.arange(100)], draws.integers(5, size=100))
+    assert found["middle"] == pytest.approx(0.5)
+    assert sum(row["nodes"] for row in found["by_target"]) == 100
+    values: list[Any] = [row["values"][0] for row in found["by_degree"] + found["by_target"]]
+    assert values == pytest.approx([0.5] * len(values), rel=1e-3)
+
+
+def test_mistakes_come_first_and_hubs_are_always_there() -> None:
+    wrong = np.array([0.0, 3.0, 1.0, 0.0, 9.0, 0.0])
+    is_test = np.array([True, True, True, True, False, False])
+    degree = np.array([1, 1, 1, 1, 1, 99])
+    assert order_nodes(wrong, is_test, degree, 4) == [1, 2, 0, 5]
