@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossgcn.kernels import gpu, reference
+from crossgcn.kernels import gpu, ops, reference
 from crossgcn.kernels.dropout_bits import DropoutBits, keep
 from crossgcn.kernels.gpu import products
 from crossgcn.kernels.gpu import rows as gpu_rows
@@ -75,6 +75,20 @@ def test_row_sums_of_half_precision_add_up_in_float32() -> None:
     assert actual.tolist() == [[1000.0] * 6, [3.0] * 6]
 
 
+@pytest.mark.parametrize("width", [64, 300])
+def test_wide_row_sums_in_tf32_round_what_they_add(width: int) -> None:
+    pattern = random_pattern([3, 0, 40, 1, 200], num_columns=150, seed=1)
+    values, dense = random(244, seed=2), random(150, width, seed=3)
+    dense[:, 5] *= 1e-3
+    matmul = torch.backends.cuda.matmul
+    before, matmul.fp32_precision = matmul.fp32_precision, "tf32"
+    actual, exact = gpu.row_sums(pattern, values, dense), exact_sums(pattern, values, dense)
+    matmul.fp32_precision = before
+    assert actual.dtype == torch.float32
+    wrong = float((actual.double() - exact).norm() / exact.norm())
+    assert wrong <= (3e-4 if width >= 128 else 1e-6) and (width < 128 or wrong > 1e-6)
+
+
 @pytest.mark.parametrize(("shape", "length"), [((16, 2, 4, 2), 3), ((32, 16, 1, 1), 64)])
 def test_row_sums_do_not_hang_on_how_work_is_shared_out(
     shape: tuple[int, int, int, int], length: int
@@ -101,8 +115,23 @@ def test_drop_and_its_gradient_equal_the_plain_ones(activate: bool, dtype: torch
     assert_near(gpu.drop(x, bits, 0.3, activate), exact, dtype)
     exact = reference.drop_backward(gradient.double(), x.double(), bits, 0.3, activate)
     assert_near(gpu.drop_backward(gradient, x, bits, 0.3, activate), exact, dtype)
+    dropped = gpu.drop(x[:, :37], bits, 0.3, activate)
+    assert dropped.shape == (50, 37) and dropped.stride(0) * dropped.itemsize % 16 == 0
+    assert_near(dropped, reference.drop(x[:, :37].double(), bits, 0.3, activate), dtype)
     wrong = gpu.drop(torch.tensor([torch.nan, -1.0, 1.0], device=HERE), bits, 0.0, True)
     assert wrong.isnan().tolist() == [True, False, False]
+
+
+@pytest.mark.skipif(HERE == "cpu", reason="needs a GPU")
+def test_under_autocast_dropout_rounds_at_once() -> None:
+    bits = DropoutBits(torch.tensor(1, device=HERE), torch.tensor(2, device=HERE), 0)
+    x = random(30, 37, seed=1).requires_grad_()
+    with torch.autocast("cuda", torch.bfloat16):
+        dropped = ops.drop(x, bits, 0.5, False)
+    (gradient,) = torch.autograd.grad(dropped.sum(), x)
+    assert dropped.dtype == torch.bfloat16 and gradient.dtype == torch.float32
+    expected = reference.drop(x.detach(), bits, 0.5, False)
+    assert torch.equal(dropped, expected.bfloat16()) and torch.equal(gradient != 0, expected != 0)
 
 
 @pytest.mark.parametrize("first_is_one", [False, True])

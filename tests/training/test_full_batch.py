@@ -176,7 +176,7 @@ def test_features_too_large_to_cross_are_refused_at_the_start(small_graph: Data)
     model = make("cross-gcn-paper-fix", small_graph)
     with pytest.raises(Diverged, match=r"the loss became (nan|inf) in epoch 1; .* the start") as e:
         train(small_graph, model, epochs=5)
-    assert "--learning-rate" in str(e.value) and "row-normalise" in str(e.value)
+    assert "learning_rate" in str(e.value) and "row-normalise" in str(e.value)
     assert finite(e.value.state) and e.value.history == []
 
 

@@ -86,21 +86,22 @@ class Halves(NamedTuple):
 
     Attributes:
         high: ``[rows, columns]`` in float16, with aligned rows.
-        low: The remainders, likewise.
+        low: The remainders, likewise; ``None`` if they are left out.
         shrink: ``[rows of tiles, columns of tiles]``, powers of two.
     """
 
     high: Tensor
-    low: Tensor
+    low: Tensor | None
     shrink: Tensor
 
 
-def halve(source: Tensor) -> Halves:
-    """Write a float32 matrix ``[rows, columns]`` in halves."""
+def halve(source: Tensor, exact: bool = True) -> Halves:
+    """Write a float32 matrix ``[rows, columns]`` in halves; remainders only if ``exact``."""
     source = source if source.stride(1) == 1 else source.contiguous()
     rows, columns = source.shape
     stride = blocks(columns, _ALIGNED) * _ALIGNED
-    high, low = (source.new_empty(rows, stride, dtype=torch.float16) for _ in range(2))
+    high = source.new_empty(rows, stride, dtype=torch.float16)
+    low = torch.empty_like(high) if exact else None
     tiles = blocks(rows, TILE), blocks(columns, TILE)
     shrink = source.new_empty(tiles, dtype=torch.float32)
     if source.numel():
@@ -119,7 +120,7 @@ def halve(source: Tensor) -> Halves:
                 BLOCK_COLUMNS=block_columns,
                 num_warps=16 if block_columns == TILE else 8,
             )
-    return Halves(high[:, :columns], low[:, :columns], shrink)
+    return Halves(high[:, :columns], None if low is None else low[:, :columns], shrink)
 
 
 @jit
@@ -151,7 +152,9 @@ def _halve(
     near = value.to(tl.float16)
     places, padded = long_row * STRIDE + column[None, :], in_rows & (column < STRIDE)[None, :]
     tl.store(high + places, near, mask=padded)
-    tl.store(low + places, ((value - near.to(tl.float32)) * 2048.0).to(tl.float16), mask=padded)
+    if low is not None:
+        rest = ((value - near.to(tl.float32)) * 2048.0).to(tl.float16)
+        tl.store(low + places, rest, mask=padded)
 
 
 class ProductShape(NamedTuple):
@@ -266,7 +269,8 @@ def multiply(
     return out
 
 
-def _tiled(matrix: Tensor, tile: tuple[int, int]) -> Any:
+def _tiled(matrix: Tensor | None, tile: tuple[int, int]) -> Any:
+    assert matrix is not None
     return TensorDescriptor(matrix, matrix.shape, matrix.stride(), tile)
 
 

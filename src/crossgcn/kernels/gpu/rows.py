@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from crossgcn.kernels.gpu.products import TILE, halve
 from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, power_of_two, tl
 from crossgcn.kernels.pattern import Pattern, Segments
 
@@ -37,14 +38,22 @@ class RowSumShape(NamedTuple):
 
 
 def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
-    """See :func:`crossgcn.kernels.plain.row_sums`.
+    """See :func:`crossgcn.kernels.reference.row_sums`.
+
+    In TF32, a wide dense factor is rounded to as many digits first, as float16 numbers.
 
     The first call cuts the pattern into segments, which synchronises with the device: make one
     before recording a CUDA graph.
     """
+    shrink = None
+    is_tf32 = torch.backends.cuda.matmul.fp32_precision == "tf32"
+    if dense.dtype == torch.float32 and dense.size(1) >= TILE and is_tf32:
+        dense, _, shrink = halve(dense, exact=False)
     beyond_cache = dense.numel() * dense.element_size() > _CACHE
     shape = _row_sum_shape(dense.size(1), dense.element_size(), beyond_cache)
-    return launch_row_sums(pattern, pattern.segments, values, dense, shape)
+    if shrink is not None:
+        shape = shape._replace(block_columns=min(shape.block_columns, TILE))
+    return launch_row_sums(pattern, pattern.segments, values, dense, shape, shrink)
 
 
 def launch_row_sums(
@@ -53,10 +62,16 @@ def launch_row_sums(
     values: Tensor,
     dense: Tensor,
     shape: RowSumShape,
+    shrink: Tensor | None = None,
 ) -> Tensor:
-    """Compute :func:`row_sums` with given segments and launch parameters."""
+    """Compute :func:`row_sums` with given segments and launch parameters.
+
+    With ``shrink``, ``dense`` is the high part of
+    :class:`~crossgcn.kernels.gpu.products.Halves`, and the sums are in float32.
+    """
     width = dense.size(1)
-    out = dense.new_empty(pattern.num_rows, width)
+    dtype = dense.dtype if shrink is None else torch.float32
+    out = dense.new_empty(pattern.num_rows, width, dtype=dtype)
     if out.numel() == 0:
         return out
     dense = dense if dense.stride(1) == 1 else dense.contiguous()
@@ -65,6 +80,7 @@ def launch_row_sums(
     with on_device_of(dense):
         _sum_segments[(blocks(num_segments, shape.group), num_blocks)](
             dense,
+            shrink,
             pattern.columns,
             values,
             segments.row,
@@ -76,6 +92,7 @@ def launch_row_sums(
             num_segments,
             WIDTH=width,
             STRIDE=dense.stride(0),
+            TILE=TILE,
             GROUP=shape.group,
             UNROLL=shape.unroll,
             BLOCK_COLUMNS=shape.block_columns,
@@ -118,6 +135,7 @@ def _row_sum_shape(width: int, bytes_each: int, beyond_cache: bool = False) -> R
 @jit
 def _sum_segments(
     dense: tl.tensor,
+    shrink: tl.tensor,
     columns: tl.tensor,
     values: tl.tensor,
     segment_rows: tl.tensor,
@@ -129,6 +147,7 @@ def _sum_segments(
     num_segments: tl.int32,
     WIDTH: tl.constexpr,
     STRIDE: tl.constexpr,
+    TILE: tl.constexpr,
     GROUP: tl.constexpr,
     UNROLL: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
@@ -150,6 +169,9 @@ def _sum_segments(
         entry = begin[:, None] + place[None, :]
         source = tl.load(columns + entry, mask=within, other=0)
         weight = tl.load(values + entry, mask=within, other=0.0).to(tl.float32)
+        if shrink is not None:
+            tile = tl.program_id(1) * BLOCK_COLUMNS // TILE
+            weight *= tl.load(shrink + source // TILE * ((WIDTH + TILE - 1) // TILE) + tile)
         gathered = tl.load(
             dense + source.to(tl.int64)[:, :, None] * STRIDE + column[None, None, :],
             mask=within[:, :, None] & in_width[None, None, :],
