@@ -43,9 +43,9 @@ from crossgcn.training.rows import train_rows
 from crossgcn.training.selection import Diverged, TrainedModel
 from crossgcn.training.trainer import seeded
 
-GRAPH_ARGUMENTS = {"edge_index": True, "edge_weight": True, "node_index": True}
+GRAPH_ARGUMENTS: dict[str, bool] = {"edge_index": True, "edge_weight": True, "node_index": True}
 """Arguments that scikit-learn passes on, if metadata routing is on."""
-SCORE_ARGUMENTS = {"edge_index": False, "edge_weight": False, "node_index": True}
+SCORE_ARGUMENTS: dict[str, bool] = {"edge_index": False, "edge_weight": False, "node_index": True}
 """As above, for ``score``: rows are scored in the graph of the fit."""
 
 
