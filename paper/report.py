@@ -45,25 +45,20 @@ OUTCOMES: Final[Mapping[ClaimOutcome, str]] = {
 }
 """Headings of the claims, in the order of the report."""
 
-_DASH = "—"
-
 
 @dataclass(frozen=True)
 class NumberLine:
     """One number of the paper and ours.
 
     Attributes:
-        cells: Text of each column, the name first.
+        cells: Text by the name of its column; empty ones are left out.
         marks: Numbers of its notes.
-        run: Whether we have a number.
-        interval: 95 % interval of the paired difference, if there is one.
     """
 
-    cells: tuple[str, ...]
-    verdict: Verdict | None = None
-    marks: tuple[int, ...] = ()
-    run: bool = True
-    interval: str = ""
+    heading: str
+    cells: dict[str, str]
+    verdict: Verdict | None
+    marks: tuple[int, ...]
 
 
 class NumberTable:
@@ -73,7 +68,7 @@ class NumberTable:
     are left out, and so are cells with neither a number of the paper nor one of ours.
 
     Attributes:
-        headers: Headers of the cells; a column for the verdict follows.
+        headers: Header of each column of cells, the name first; the verdict follows.
         groups: Lines under one heading each.
         notes: Reasons, numbered from 1 by the marks of the lines.
         judged: Whether any line has a verdict.
@@ -82,123 +77,87 @@ class NumberTable:
     def __init__(self, result: Result) -> None:
         item = result.item
         by_column = item.kind == "table" or len(item.columns) == 1
-        places = [
-            place
-            for place, cell in item.cells.items()
-            if cell.paper is not None or place in result.measured
-        ]
+        places = [p for p, cell in item.cells.items() if cell.paper or p in result.measured]
         if by_column:
             columns = [column.label for column in item.columns]
             panels = [panel.label for panel in item.panels]
             places.sort(key=lambda p: (panels.index(p.panel), columns.index(p.column)))
-        counted = Counter(key for each in result.measured.values() for key in each.chosen)
-        self._main = counted.most_common(1)[0][0] if counted else ""
         self.notes: list[str] = []
-        lines = []
-        for place in places:
-            heading = (place.panel, place.column if by_column else place.row)
-            name = place.row if by_column else place.column
-            words = " · ".join(part for part in heading if part)
-            lines.append((words, self._line(name, place, result)))
+        lines = [self._line(place, by_column, result) for place in places]
+        used = {name for line in lines for name in line.cells}
         others = sorted({row.compare_with for row in item.rows if row.compare_with})
         other = " or ".join(others) if len(others) <= 2 else "its baseline"
         unit = {"statistics": "", "timing": ", s"}.get(item.kind, ", %")
-        headers = (
-            "" if by_column else item.x_label,
-            f"paper{unit}",
-            f"ours{unit}",
-            "difference",
-            f"times {other}" if item.kind == "timing" else f"paired to {other}",
-            f"chosen {_readable(self._main)}",
-        )
-        kept = [
-            i for i in range(6) if i in (0, 2) or any(line.cells[i] != _DASH for _, line in lines)
-        ]
-        self.headers = tuple(headers[i] for i in kept)
-        self.paired_column = kept.index(4) if 4 in kept else None
-        self.judged = any(line.verdict is not None for _, line in lines)
+        headers = {
+            "name": "" if by_column else item.x_label,
+            "paper": f"paper{unit}",
+            "ours": f"ours{unit}",
+            "paired": f"paired to {other}",
+            "times": f"times {other}",
+            "chosen": "chosen",
+        }
+        self.headers = {name: header for name, header in headers.items() if name in used}
+        self.judged = any(line.verdict is not None for line in lines)
         self.groups = [
-            (heading, [_keep(line, kept) for _, line in group])
-            for heading, group in groupby(lines, key=lambda line: line[0])
+            (heading, list(group)) for heading, group in groupby(lines, key=lambda x: x.heading)
         ]
-        self.counts = Counter(COUNTED[line.verdict.name] for _, line in lines if line.verdict)
-        self.counts["not run"] = sum(not line.run for _, line in lines)
+        self.counts = Counter(COUNTED[line.verdict.name] for line in lines if line.verdict)
+        self.counts["not run"] = len([place for place in places if place not in result.measured])
 
-    def _line(self, name: str, place: Place, result: Result) -> NumberLine:
+    def _line(self, place: Place, by_column: bool, result: Result) -> NumberLine:
         item, cell = result.item, result.item.cells[place]
         measured, verdict = result.measured.get(place), judge(result, place)
-        paper = _spread(cell.paper, item)
-        if measured is None:
-            return NumberLine((name, paper, "not run", _DASH, _DASH, _DASH), run=False)
+        heading = (place.panel, place.column if by_column else place.row)
         reasons = () if verdict is None else verdict.reasons
         own = [reason for reason in reasons if reason != item.not_reproducible]
         self.notes += [reason for reason in dict.fromkeys(own) if reason not in self.notes]
-        other = None if cell.baseline is None else result.measured.get(cell.baseline)
-        difference, interval = _paired(measured, other)
-        if item.kind == "timing" and cell.baseline is not None:
-            difference = _times(measured, other, cell.paper, item.cells[cell.baseline].paper)
-        chosen = (
-            str(value) if key == self._main else f"{_readable(key)} {value}"
-            for key, value in measured.chosen.items()
+        cells = {
+            "name": place.row if by_column else place.column,
+            "paper": _spread(cell.paper, item),
+            "ours": _spread(number_of(measured), item) or "not run",
+        }
+        if measured is not None:
+            other = None if cell.baseline is None else result.measured.get(cell.baseline)
+            cells["paired"] = _paired(measured, other)
+            if item.kind == "timing" and cell.baseline is not None:
+                printed = cell.paper, item.cells[cell.baseline].paper
+                cells["times"] = _ratio(number_of(measured), number_of(other))
+                cells["times"] += f" (paper {_ratio(*printed)})" if all(printed) else ""
+            cells["chosen"] = ", ".join(
+                f"{_READABLE.get(key, key)} {value}" for key, value in measured.chosen.items()
+            )
+        return NumberLine(
+            " · ".join(part for part in heading if part),
+            {name: text for name, text in cells.items() if text},
+            verdict,
+            tuple(self.notes.index(reason) + 1 for reason in own),
         )
-        cells = (
-            name,
-            paper,
-            _spread(number_of(measured), item),
-            _DASH if verdict is None else _signed(verdict.difference, item),
-            difference,
-            ", ".join(chosen) or _DASH,
-        )
-        marks = tuple(self.notes.index(reason) + 1 for reason in own)
-        return NumberLine(cells, verdict, marks, True, interval)
 
 
-def _keep(line: NumberLine, columns: Sequence[int]) -> NumberLine:
-    cells = tuple(line.cells[i] for i in columns)
-    return NumberLine(cells, line.verdict, line.marks, line.run, line.interval)
+_READABLE = {"hidden_channels": "size", "laplacian_weight": "Laplacian"}
 
 
 def _spread(value: Number | None, item: Item) -> str:
     """Format a number; an accuracy with its deviation."""
     if value is None:
-        return _DASH
+        return ""
     if item.trains:
         return f"{value.mean:.1f}" if value.sd is None else f"{value.mean:.1f} ± {value.sd:.1f}"
     whole = item.kind == "statistics" and value.mean == round(value.mean)
     return f"{value.mean:,.0f}" if whole else f"{value.mean:.3g}"
 
 
-def _signed(difference: float, item: Item) -> str:
-    if item.kind == "statistics" and difference == round(difference):
-        return f"{difference:+,.0f}" if difference else "0"
-    return f"{difference:+z.{'1f' if item.trains else '3g'}}"
-
-
-def _paired(measured: Measured, other: Measured | None) -> tuple[str, str]:
+def _paired(measured: Measured, other: Measured | None) -> str:
     """Format the paired difference with its standard error, and its 95 % interval."""
     found = paired(measured, other)
-    if found is None:
-        return _DASH, ""
-    if found.interval is None:
-        return f"{found.mean:+z.2f}", ""
+    if found is None or found.interval is None:
+        return "" if found is None else f"{found.mean:+z.2f}"
     low, high = found.interval
-    return f"{found.mean:+z.2f} ± {found.error:.2f}", f"{low:+z.2f} to {high:+z.2f}"
+    return f"{found.mean:+z.2f} ± {found.error:.2f} ({low:+z.2f} to {high:+z.2f})"
 
 
-def _times(
-    measured: Measured, other: Measured | None, paper: Number | None, others: Number | None
-) -> str:
-    """Format the ratio of seconds to the baseline's, and the paper's ratio in brackets."""
-    ours, theirs = number_of(measured), number_of(other)
-    if ours is None or theirs is None:
-        return _DASH
-    ratio = f"{ours.mean / theirs.mean:.2f}"
-    return f"{ratio} (paper {paper.mean / others.mean:.2f})" if paper and others else ratio
-
-
-def _readable(setting: str) -> str:
-    names = {"hidden_channels": "size", "laplacian_weight": "Laplacian"}
-    return names.get(setting, setting.replace("_", " "))
+def _ratio(ours: Number | None, theirs: Number | None) -> str:
+    return f"{ours.mean / theirs.mean:.2f}" if ours and theirs else ""
 
 
 class Section:

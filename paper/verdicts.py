@@ -30,13 +30,11 @@ class Verdict:
 
     Attributes:
         name: ``within one sd`` also covers a tolerance, if no deviation is printed.
-        difference: Ours minus the paper's, in the paper's unit.
         words: The name as shown, such as ``within 3 points`` for a tolerance.
         reasons: Why the numbers differ; empty if they agree.
     """
 
     name: VerdictName
-    difference: float
     words: str
     reasons: tuple[str, ...] = ()
 
@@ -85,18 +83,18 @@ def judge(result: Result, place: Place) -> Verdict | None:
     ours, paper = number_of(result.measured.get(place)), cell.paper
     if paper is None or ours is None:
         return None
-    difference, allowed = ours.mean - paper.mean, paper.allowed
+    allowed = paper.allowed
     own = () if cell.reason is None else (cell.reason,)
 
     def verdict(name: VerdictName, *reasons: str, words: str | None = None) -> Verdict:
-        return Verdict(name, difference, words or name, reasons)
+        return Verdict(name, words or name, reasons)
 
     if cell.row.made_to_match:
         return verdict("not judged", "Generated to have this size.")
     if item.kind == "statistics":
         same = _as_printed(ours.mean, paper.mean)
         return verdict("the same") if same else verdict("differs", *own)
-    if allowed is not None and abs(difference) <= allowed + _ROUNDING:
+    if allowed is not None and abs(ours.mean - paper.mean) <= allowed + _ROUNDING:
         words = "within one sd" if paper.sd is not None else f"within {allowed:g} points"
         return verdict("within one sd", words=words)
     if item.not_reproducible is not None:
@@ -151,22 +149,17 @@ def row_beats(row: str, other: str) -> Callable[[Result], list[Check]]:
     return lambda r: [beats(r, place, place._replace(row=other)) for place in r.places(row)]
 
 
-def at_least(result: Result, place: Place, bound: float) -> Check:
-    """Check that the mean is not below a bound, in percent."""
-    return _bounded(result, place, f"at least {bound:g} expected", lambda mean: mean >= bound)
-
-
-def at_most(result: Result, place: Place, bound: float) -> Check:
-    """Check that the mean is not above a bound, in percent."""
-    return _bounded(result, place, f"at most {bound:g} expected", lambda mean: mean <= bound)
-
-
-def _bounded(result: Result, place: Place, expected: str, holds: Callable[[float], bool]) -> Check:
+def is_within(
+    result: Result, place: Place, *, at_least: float = 0.0, at_most: float = 100.0
+) -> Check:
+    """Check that the mean, in percent, is within bounds."""
     ours = number_of(result.measured.get(place))
+    expected = f"at least {at_least:g}" if at_least else f"at most {at_most:g}"
     if ours is None:
-        return Check(place, "not tested", f"not run; {expected}")
+        return Check(place, "not tested", f"not run; {expected} expected")
     mean = f"{ours.mean:.1f}"
-    return Check(place, _shown(holds(ours.mean)), f"{mean}, {expected}", mean)
+    holds = at_least <= ours.mean <= at_most
+    return Check(place, _shown(holds), f"{mean}, {expected} expected", mean)
 
 
 def close_to(result: Result, place: Place, other: Place, within: float) -> Check:
