@@ -1,7 +1,8 @@
-"""Our side of a step: the model, the step that training runs, and its agreement with a peer.
+"""Our side: the model, the step that training runs and its agreement with a peer, and rows.
 
 This is the one file of the benchmarks that uses names from inside the package: a step is what
-:func:`crossgcn.train_full_batch` repeats, and only the inside can time one alone.
+:func:`crossgcn.train_full_batch` repeats, and only the inside can time one alone, or train on
+rows that lie on a GPU.
 """
 
 from __future__ import annotations
@@ -14,10 +15,15 @@ from torch_geometric.data import Data
 
 from benchmarks.harness import Check, relative_error
 from benchmarks.peers import PeerTraining, Precision, order_of, product_precision
-from crossgcn import PreparedGraph, RunConfig, build_model
+from crossgcn import PreparedGraph, RunConfig, Split, build_model
+from crossgcn.graph.hops import HopColumns, HopRows, Scale
+from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.device import multiplying_in
 from crossgcn.training.full_batch import FullBatchStep
+from crossgcn.training.rows import train_rows
+from crossgcn.training.selection import Diverged
+from crossgcn.workflows.table_settings import hop_settings
 
 SAME_VALUES: dict[Precision, float] = {"fp32": 3e-4, "tf32": 3e-2, "bf16": 1e-1}
 """Tolerance for scores and gradients, relative to their norm."""
@@ -147,3 +153,34 @@ def _first_gradients(step: FullBatchStep) -> list[list[Tensor]]:
         more = [] if trained is None else [trained[1:]]
         gradients.append([*found[id(weight)], *more])
     return gradients
+
+
+def hop_columns(x: Tensor, edge_index: Tensor, device: str) -> Tensor:
+    """Return the columns of every node and its neighbourhood of two hops, on the device."""
+    columns = HopColumns(x, edge_index, hops=2, device=torch.device(device)).without_labels
+    assert isinstance(columns, Tensor)
+    return columns
+
+
+def train_on_rows(
+    columns: Tensor, y: Tensor, split: Split, *, epochs: int, device: str, seed: int
+) -> float:
+    """Train cross-hops with eight bags on standardised columns, and return the test accuracy."""
+    config = RunConfig.create(
+        model="cross-hops",
+        hops=1,
+        label_features=False,
+        bags=8,
+        epochs=epochs,
+        batch_size=8192,
+        instead=hop_settings(100),
+    )
+    torch.manual_seed(seed)
+    model = build_model("cross-hops", (columns.size(1) - 1) // 2, 2, **config.model_settings())
+    assert isinstance(model, CrossHops)
+    same = Scale(torch.zeros(columns.size(1)), torch.ones(columns.size(1)))
+    result = train_rows(model, HopRows([columns], same, y), split, config, seed=seed, device=device)
+    if isinstance(result, Diverged):
+        raise result
+    assert result.test_accuracy is not None
+    return result.test_accuracy
