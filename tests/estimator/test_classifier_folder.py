@@ -116,7 +116,7 @@ def test_a_parameter_of_another_class_or_version_is_named(
 ) -> None:
     X, y = scipy_features(small_graph), small_graph.y.numpy()
     _Warmer(epochs=1).fit(X, y).save(tmp_path)
-    with pytest.raises(BadInput, match="parameter 'colour', which this classifier does not"):
+    with pytest.raises(BadInput, match="is not a classifier that this version"):
         CrossGCNClassifier.load(tmp_path)
 
 
@@ -149,19 +149,17 @@ def test_names_of_columns_are_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "value", "message"),
+    ("entry", "value"),
     [
-        ("labels", {}, r"labels .*save the model again"),
-        ("labels", {"dtype": "O", "values": [1]}, r"labels .*save the model again"),
-        ("labels", {"dtype": "x9", "values": []}, r"labels .*save the model again"),
-        ("labels", {"dtype": "<i8"}, r"labels .*save the model again"),
-        ("history", [], r"history cannot be read .*save the estimator again"),
-        ("history", {"epochs": 3}, r"history cannot be read .*save the estimator again"),
-        ("history", {"validation_rows_": ["a"]}, r"history cannot be read .*save the estimator"),
+        ("labels", {}),
+        ("labels", {"dtype": "x9", "values": []}),
+        ("labels", {"dtype": "<i8", "values": [1]}),
+        ("history", []),
+        ("history", {"validation_rows_": ["a"]}),
     ],
 )
-def test_labels_and_a_history_that_do_not_fit_are_refused(
-    entry: str, value: object, message: str, small_graph: Data, tmp_path: Path
+def test_what_does_not_fit_together_is_refused(
+    entry: str, value: object, small_graph: Data, tmp_path: Path
 ) -> None:
     classifier = small(epochs=1).fit(scipy_features(small_graph), small_graph.y.numpy())
     classifier.save(tmp_path)
@@ -174,7 +172,7 @@ def test_labels_and_a_history_that_do_not_fit_are_refused(
         settings=classifier.settings_,
         preprocess=replace(preprocess, extra={**preprocess.extra, entry: value}),
     )
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(BadInput, match=r"does not fit together .*save the estimator again"):
         CrossGCNClassifier.load(tmp_path)
 
 

@@ -34,6 +34,7 @@ def check(
     lists: t.ListsOption = None,
     ignore: t.IgnoreOption = None,
     missing: t.MissingOption = None,
+    unknown_ids: t.UnknownIdsOption = None,
     relation: t.RelationOption = None,
     out: Annotated[
         Path | None, o.option("Also write the result here, as check.json.", metavar="DIR")
@@ -62,6 +63,7 @@ def check(
         lists=lists,
         ignore=ignore,
         missing=missing,
+        unknown_ids=unknown_ids,
         relation=relation,
     )
     with status("reading the tables"):

@@ -46,6 +46,7 @@ def compare(
     lists: t.ListsOption = None,
     ignore: t.IgnoreOption = None,
     missing: t.MissingOption = None,
+    unknown_ids: t.UnknownIdsOption = None,
     relation: t.RelationOption = None,
     models: Annotated[
         str | None,
@@ -109,6 +110,7 @@ def compare(
         lists=lists,
         ignore=ignore,
         missing=missing,
+        unknown_ids=unknown_ids,
         relation=relation,
     )
     given = o.read_settings(

@@ -65,7 +65,7 @@ def get_dataset(
     path = None
     if name in TABLES:
         from crossgcn.data.datasets.real import read_real
-        from crossgcn.data.tables.frames import write_table
+        from crossgcn.data.tables.write import write_table
 
         tables = read_real(name)
         if out is not None:

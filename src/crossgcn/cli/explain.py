@@ -71,7 +71,7 @@ def explain(
     with status("reading the run"):
         import pandas as pd
 
-        from crossgcn.data.tables.frames import write_table
+        from crossgcn.data.tables.write import write_table
         from crossgcn.experiments.run_folder import open_run, refuse_overwriting
         from crossgcn.explanation.api import explain_run
         from crossgcn.reports.terminal import explain as screens

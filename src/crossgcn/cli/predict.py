@@ -41,8 +41,8 @@ def predict(
     """Write what is predicted for nodes: classes with probabilities, or numbers.
 
     For nodes of the training table, the truth and what each node was used for are written too.
-    New nodes are predicted with their edges, without training again. Text that a spreadsheet
-    would run as a formula is escaped.
+    New nodes are predicted with their edges, without training again. Ids and classes are written
+    as they are in your table.
     """
     set_verbosity(quiet)
     for table in (nodes, edges):
@@ -51,7 +51,7 @@ def predict(
 
     console = terminal()
     with status("reading the model"):
-        from crossgcn.data.tables.frames import write_table
+        from crossgcn.data.tables.write import write_table
         from crossgcn.experiments.predict import (
             predictions_frame,
             score_known_nodes,
@@ -74,11 +74,13 @@ def predict(
         )
     for unseen in scored.unseen:
         console.print(str(unseen), markup=False)
-    warnings = []
+    warnings = list(scored.notes)
+    for note in scored.notes:
+        console.print(f"warning: {note}", markup=False)
     if nodes is not None and edges is None and trained.data.edge_index.size(1):
         with_edges, without = score_without_edges(trained)
         warnings.append(_missing_edges(trained, with_edges, without))
-        console.print(f"warning: {warnings[0]}", markup=False)
+        console.print(f"warning: {warnings[-1]}", markup=False)
     named = None
     if crosses:
         from crossgcn.explanation.api import name_crosses
@@ -86,7 +88,7 @@ def predict(
         with status("naming crosses"):
             named = name_crosses(trained, scored, crosses)
     frame = predictions_frame(scored, trained.saved.preprocess.classes, named)
-    write_table(out, frame)
+    write_table(out, frame, verbatim=(frame.columns[0], "true", "predicted"))
     predicted = frame["predicted"]
     is_number = trained.data.y.is_floating_point()
     if is_number:

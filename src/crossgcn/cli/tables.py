@@ -54,7 +54,14 @@ CategoricalOption = Annotated[str | None, _columns("Columns to read as categorie
 NumericOption = Annotated[str | None, _columns("Columns to read as numbers.")]
 ListsOption = Annotated[str | None, _columns("Columns to read as lists of words.")]
 IgnoreOption = Annotated[str | None, _columns("Columns to leave out.")]
-MissingOption = Annotated[str | None, option("Words that mean a missing value.", metavar="WORDS")]
+MissingOption = Annotated[
+    str | None, option("More words for a missing value (-none: one less).", metavar="WORDS")
+]
+UnknownIds = Literal["refuse", "drop"]
+UnknownIdsOption = Annotated[
+    UnknownIds | None,
+    option("Edges to ids of no node (default refuse).", metavar="refuse|drop"),
+]
 RelationOption = Annotated[
     str | None, option("Name of neighbours in columns (default neighbours).", metavar="WORD")
 ]
@@ -78,6 +85,7 @@ class TableOptions:
     lists: str | None = None
     ignore: str | None = None
     missing: str | None = None
+    unknown_ids: UnknownIds | None = None
     relation: str | None = None
 
     def choices(self) -> TableChoices:
@@ -85,11 +93,10 @@ class TableOptions:
         from crossgcn.data.tables.plan import TableChoices
 
         given = asdict(self)
-        for name in ("categorical", "numeric", "lists", "ignore"):
+        for name in ("categorical", "numeric", "lists", "ignore", "missing"):
             given[name] = _names(given[name])
-        if self.missing is not None:
-            given["missing"] = _names(self.missing)
         given["rare_classes"] = self.rare_classes or "drop"
+        given["unknown_ids"] = self.unknown_ids or "refuse"
         if self.relation is None:
             del given["relation"]
         return TableChoices(ignored=given.pop("ignore"), **given)

@@ -50,6 +50,7 @@ def train(
     lists: t.ListsOption = None,
     ignore: t.IgnoreOption = None,
     missing: t.MissingOption = None,
+    unknown_ids: t.UnknownIdsOption = None,
     relation: t.RelationOption = None,
     model: Annotated[
         str | None, o.option("Preset (default cross-gcn; tables cross-hops).", metavar="NAME")
@@ -104,6 +105,7 @@ def train(
         lists=lists,
         ignore=ignore,
         missing=missing,
+        unknown_ids=unknown_ids,
         relation=relation,
     )
     given = o.read_settings(

@@ -135,7 +135,7 @@ def _read(arrays: Arrays, name: str, path: Path) -> Tensor:
     if arrays[name].dtype.kind not in kinds or dimensions not in (None, arrays[name].ndim):
         raise _wrong_kind(arrays, name, path)
     if name == "y" and arrays[name].dtype.kind == "f":
-        dtype = np.float32
+        dtype = np.promote_types(arrays[name].dtype, np.float32)
     with np.errstate(over="ignore"):
         return torch.from_numpy(arrays[name].astype(dtype))
 

@@ -25,16 +25,11 @@ class Preprocess:
         return cls(tuple(map(str, range(num_classes))))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the content of ``preprocess.json``.
-
-        Names of features are left out if some are hashed: there may be millions, and the
-        encoding states them.
-        """
-        space = None if _is_hashed(self.encoding) else self.space
+        """Return the content of ``preprocess.json``."""
         return {
             "classes": list(self.classes),
-            "feature_names": None if space is None else list(space.names),
-            "fields": None if space is None else list(space.fields),
+            "feature_names": None if self.space is None else list(self.space.names),
+            "fields": None if self.space is None else list(self.space.fields),
             "encoding": self.encoding,
             "extra": dict(self.extra),
         }
@@ -56,10 +51,6 @@ class Preprocess:
         space = None
         if names is not None:
             space = FeatureSpace(names, names if fields is None else fields)
-        elif _is_hashed(encoding):
-            from crossgcn.data.tables.encode import TableEncoder
-
-            space = TableEncoder.from_json(encoding["encoder"]).space
         return cls(classes, space, encoding, extra)
 
 
@@ -70,11 +61,3 @@ def _read_names(content: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise BadInput(f"{key} is not a list of names")
     return tuple(names)
-
-
-def _is_hashed(encoding: Any) -> bool:
-    """Return whether an encoding has a hashed column."""
-    try:
-        return any(column["kind"] == "hashed" for column in encoding["encoder"]["columns"])
-    except (KeyError, TypeError):
-        return False

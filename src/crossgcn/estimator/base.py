@@ -1,4 +1,4 @@
-"""Cross-GCN as a scikit-learn estimator: parameters, training and the saved folder."""
+"""Cross-GCN as a scikit-learn estimator: parameters, training, scores of rows, the saved folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
@@ -18,17 +17,17 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import Tags, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from torch import Tensor
+from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.estimator.folder import describe_estimator, read_estimator
-from crossgcn.estimator.inputs import GraphArguments
-from crossgcn.estimator.kept_graph import KeptGraph
+from crossgcn.estimator.graph_input import FittedGraph, GraphArguments, row_names
 from crossgcn.estimator.labels import Labels, hold_out, tidy_labels
-from crossgcn.estimator.scoring import RowScores, row_names
+from crossgcn.estimator.scoring import RowScores
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import HopColumns
-from crossgcn.graph.neighbourhood import neighbour_labels
+from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.models.catalogue import build_model, first_layer_crosses, get_preset, has_orders
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
@@ -48,8 +47,7 @@ GRAPH_ARGUMENTS: dict[str, bool] = {"edge_index": True, "edge_weight": True, "no
 SCORE_ARGUMENTS: dict[str, bool] = {"edge_index": False, "edge_weight": False, "node_index": True}
 """As above, for ``score``: rows are scored in the graph of the fit."""
 
-
-_PASSES_WITHOUT_VALIDATION = 30
+_EPOCHS_WITHOUT_VALIDATION = 30
 """Epochs of a model of neighbourhoods that no held-out rows stop early."""
 
 
@@ -119,8 +117,7 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
         settings = {name: value for name, value in parameters if name in RunConfig.model_fields}
         if isinstance(settings.get("class_weight"), Mapping):
             settings["class_weight"] = None  # by class, so only the labels give it an order
-        inputs = get_preset(self.model).inputs
-        if inputs == "hops":
+        if get_preset(self.model).inputs == "hops":
             if self.num_layers not in (None, 1, 2):
                 raise BadInput(
                     f"num_layers is {self.num_layers}, but model {self.model!r} has one layer; "
@@ -133,16 +130,15 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
                 if settings[name] == default
             }
             if self.validation_fraction is None and self.epochs is None:
-                settings["epochs"] = _PASSES_WITHOUT_VALIDATION
-        if self.validation_fraction is None:
-            for name in ("patience", "metric"):
-                if settings[name] is not None:
-                    raise BadInput(
-                        f"{name} is {settings[name]!r}, but no rows are held out; give "
-                        f"validation_fraction, for example 0.2, or leave out {name}"
-                    )
+                settings["epochs"] = _EPOCHS_WITHOUT_VALIDATION
+        for name in ("patience", "metric") if self.validation_fraction is None else ():
+            if settings[name] is not None:
+                raise BadInput(
+                    f"{name} is {settings[name]!r}, but no rows are held out; give "
+                    f"validation_fraction, for example 0.2, or leave out {name}"
+                )
         config = RunConfig.create(defaults={"dropout": 0.2}, seed=seed, **settings)
-        if inputs != "hops" and config.order is None and has_orders(config.model):
+        if config.order is None and has_orders(config.model):
             config = config.model_copy(update={"order": first_layer_crosses(2, config.num_layers)})
         return config
 
@@ -174,17 +170,15 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
             edge_index: Pairs of neighbours, which are made undirected and unique. One of:
 
                 - integers ``[2, edges]``: an array, a tensor, or PyG's ``EdgeIndex``;
-                - a sparse adjacency of SciPy or PyTorch, whose values are weights unless all
-                  are 1;
-                - a data frame with two columns of nodes and perhaps one of weights, or a graph
-                  of networkx with the edge attribute ``weight``; nodes are named as in the index
-                  of ``X``, if it is a data frame;
+                - a square sparse adjacency of SciPy or PyTorch, whose values are weights unless
+                  all are 1;
                 - PyG's ``Data``, with weights as its ``edge_weight`` (``edge_attr`` is not read).
                   If it has features ``x``, its nodes are the graph, and ``X`` are those of them
-                  whose labels are given.
+                  whose labels are given: all in order, or those that ``node_index`` or the index
+                  of a data frame names by number.
             edge_weight: One weight per edge, not negative.
-            node_index: The node of ``edge_index`` that each row is, a number or a name, if not
-                its position. Edges to other nodes wait for ``predict`` to bring these.
+            node_index: The node of ``edge_index`` that each row is, if not its position. Edges
+                to other nodes are left out.
             sample_weight: Weight of each row in the loss; a row of weight 0 is part of the graph
                 only.
 
@@ -198,8 +192,30 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
         rows, held_out = torch.nonzero(targets.strata >= 0).flatten(), None
         if self.validation_fraction is not None:
             rows, held_out = hold_out(targets.strata, self.validation_fraction, config.seed)
-        edges = GraphArguments(edge_index, edge_weight, node_index)
-        self._train(targets, X, edges, index, rows, held_out, sample_weight)
+        rows, row_weights = _weigh(rows, X, sample_weight)
+        given = GraphArguments(edge_index, edge_weight, node_index)
+        if edge_index is None and edge_weight is None:
+            given = given._replace(edge_index=self.graph)
+        graph, places = FittedGraph.read(X, given, index)
+        if graph.num_edges == 0 and given.edge_index is not None:
+            warnings.warn(
+                "no edge of edge_index joins two rows of X: the model is fitted without neighbours",
+                stacklevel=2,
+            )
+        y_nodes, nodes = targets.values, torch.from_numpy(places)
+        if not np.array_equal(places, np.arange(len(graph.ids))):
+            unknown = torch.nan if y_nodes.is_floating_point() else -1
+            y_nodes = torch.full((len(graph.ids),), unknown).to(y_nodes)
+            y_nodes[nodes] = targets.values
+        with self._threads():
+            self._train(
+                targets._replace(values=y_nodes),
+                graph,
+                nodes[rows],
+                None if held_out is None else nodes[held_out],
+                row_weights,
+            )
+        self.validation_rows_ = None if held_out is None else held_out.numpy()
         if targets.classes is not None:
             self.classes_: Labels = targets.classes
         return self
@@ -231,40 +247,20 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
     def _train(
         self,
         targets: Targets,
-        X: Any,
-        edges: GraphArguments,
-        index: pd.Index[Any] | None,
-        rows: Tensor,
+        graph: FittedGraph,
+        train: Tensor,
         held_out: Tensor | None,
-        sample_weight: ArrayLike | None,
+        weights: Tensor | None,
     ) -> None:
-        """Train a model on ``rows`` and set the fitted attributes.
+        """Train a model on nodes and set the fitted attributes.
 
         Args:
-            X: Validated features.
-            index: The index of ``X``, if it is a data frame.
-            held_out: The rows that select the epoch; without them, the last epoch is kept.
-            sample_weight: Weight of each row in the loss.
+            targets: With values for all nodes of the graph.
+            held_out: The nodes that select the epoch; without them, the last epoch is kept.
+            weights: Weight of each training node in the loss.
         """
-        config, y = targets.config, targets.values
+        config, y, data = targets.config, targets.values, graph.to_data()
         out_channels = 1 if targets.classes is None else len(targets.classes)
-        if edges.edge_index is None and edges.edge_weight is None:
-            edges = edges._replace(edge_index=self.graph)
-        rows, row_weights = _weigh(rows, X, sample_weight)
-        graph, places = KeptGraph.read(X, edges, index)
-        if graph.num_edges == 0 and graph.others.ends.size:
-            warnings.warn(
-                "no edge of edge_index joins two rows of X, so the model is fitted without "
-                f"neighbours: a node of edge_index is {graph.others.ends.flat[0]!r}, a row of X "
-                f"is {graph.ids[0]!r}",
-                stacklevel=3,
-            )
-        data, validation_rows = graph.to_data(), held_out
-        if len(graph.ids) > len(places) or not np.array_equal(places, np.arange(len(places))):
-            nodes, of_rows = torch.from_numpy(places), y
-            y = torch.full((len(graph.ids),), torch.nan if y.is_floating_point() else -1).to(y)
-            y[nodes] = of_rows
-            rows, held_out = nodes[rows], None if held_out is None else nodes[held_out]
         settings, task = config.model_settings(), task_of_outputs(out_channels)
         if config.metric is not None:
             check_metric(config.metric, task)
@@ -275,45 +271,25 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
         if self.warm_start and hasattr(self, "model_"):
             self._continue_from(self.model_, model, targets.classes)
         if task == "regression":
-            fit_target_scale(model, y[rows])
-        with self._threads():
-            if isinstance(model, CrossHops):
-                labels = neighbour_labels(y, rows, out_channels) if model.plan.num_labels else None
-                if labels is not None:
-                    prior = labels.values[labels.known].double().mean(dim=0)
-                    graph = replace(graph, labels=labels._replace(prior=prior))
-                columns = HopColumns(
-                    data.x,
-                    data.edge_index,
-                    data.get("edge_weight"),
-                    hops=model.plan.hops,
-                    smoothing=model.plan.smoothing,
-                )
-                source = rows_of_hops(model, columns, y, labels)
-                nobody = torch.empty(0, dtype=torch.long)
-                split = Split(rows, nobody if held_out is None else held_out, nobody)
-                result: TrainedModel | Diverged = train_rows(
-                    model,
-                    source,
-                    split,
-                    config,
-                    seed=config.seed,
-                    read_test=False,
-                    device=self.device,
-                    node_weights=row_weights,
-                )
-            else:
-                step = FullBatchStep(
-                    model,
-                    PreparedGraph(data.x, data.edge_index, data.get("edge_weight")),
-                    y,
-                    rows,
-                    config,
-                    seed=config.seed,
-                    device=self.device,
-                    node_weights=row_weights,
-                )
-                result = fit(step, validation=None if held_out is None else step.scorer(held_out))
+            fit_target_scale(model, y[train])
+        if isinstance(model, CrossHops):
+            labels = neighbour_labels(y, train, out_channels) if model.plan.num_labels else None
+            if labels is not None:
+                prior = labels.values[labels.known].double().mean(dim=0)
+                graph = replace(graph, labels=labels._replace(prior=prior))
+            result = self._train_rows(model, data, y, labels, train, held_out, weights, config)
+        else:
+            step = FullBatchStep(
+                model,
+                PreparedGraph(data.x, data.edge_index, data.get("edge_weight")),
+                y,
+                train,
+                config,
+                seed=config.seed,
+                device=self.device,
+                node_weights=weights,
+            )
+            result = fit(step, validation=None if held_out is None else step.scorer(held_out))
         if isinstance(result, Diverged):
             raise WorkFailed(
                 f"{result.reason}; standardise X (StandardScaler in a Pipeline), or lower "
@@ -324,18 +300,45 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
         self.preset_ = config.model
         self.settings_: dict[str, Any] = config.model_dump(mode="json", include=set(settings))
         self.n_edges_ = graph.num_edges
-        has_edges = graph.num_edges + graph.others.ends.shape[1] > 0
-        self.graph_: KeptGraph | None = graph if has_edges else None
+        self.graph_: FittedGraph | None = graph if graph.num_edges else None
         self.n_iter_ = len(result.history)
         self.best_epoch_ = result.best_epoch
         self.loss_curve_ = [epoch.train_loss for epoch in result.history]
         self.validation_scores_: list[float] | None = None
-        self.validation_rows_: NDArray[np.int64] | None = None
         if held_out is not None:
             sign = 1 if METRICS[config.metric or "accuracy"].grows else -1
             self.validation_scores_ = [sign * e.validation_score for e in result.history]
-            assert validation_rows is not None
-            self.validation_rows_ = validation_rows.numpy()
+
+    def _train_rows(
+        self,
+        model: CrossHops,
+        data: Data,
+        y: Tensor,
+        labels: NeighbourLabels | None,
+        train: Tensor,
+        held_out: Tensor | None,
+        weights: Tensor | None,
+        config: RunConfig,
+    ) -> TrainedModel | Diverged:
+        """Train a model of neighbourhoods on batches of rows."""
+        columns = HopColumns(
+            data.x,
+            data.edge_index,
+            data.get("edge_weight"),
+            hops=model.plan.hops,
+            smoothing=model.plan.smoothing,
+        )
+        nobody = torch.empty(0, dtype=torch.long)
+        return train_rows(
+            model,
+            rows_of_hops(model, columns, y, labels),
+            Split(train, nobody if held_out is None else held_out, nobody),
+            config,
+            seed=config.seed,
+            read_test=False,
+            device=self.device,
+            node_weights=weights,
+        )
 
     def _continue_from(
         self, fitted: NodeClassifier, model: NodeClassifier, classes: Labels | None
@@ -355,10 +358,9 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
         """Write the estimator to a folder, for :meth:`load`.
 
         ``crossgcn.load_model`` reads the model in it. The commands ``crossgcn explain`` and
-        ``crossgcn predict`` do not: they take the folder of ``crossgcn train``, which also holds
-        the graph and all runs.
-
-        :meth:`load` returns lists as tuples, and a ``RandomState`` and ``graph`` as ``None``.
+        ``crossgcn predict`` take the folder of ``crossgcn train`` instead, which also holds the
+        graph and all runs. :meth:`load` returns lists as tuples, and a ``RandomState`` and
+        ``graph`` as ``None``.
 
         Raises:
             BadInput: If a parameter cannot be saved.
@@ -375,20 +377,12 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: Path | str) -> Self:
-        """Return the fitted estimator that :meth:`save` or ``crossgcn train`` wrote.
-
-        One written by :meth:`save` has the same parameters and attributes as before. One written
-        by the command line has the parameters of its model; those of training, such as
-        ``epochs``, are at their defaults. Its classes are texts. The folder of a whole run also
-        holds the graph and the ids of the nodes, so that predictions need no ``edge_index``; for
-        the folder of one split, or a model trained on a graph folder, give it. If it was trained
-        on tables, it takes features as :func:`~crossgcn.data.tables.graph.load_tables` encodes
-        them (``.matrix``); :class:`~crossgcn.TableModel` takes tables.
+        """Return the fitted estimator that :meth:`save` wrote.
 
         Raises:
             BadInput: If a file is missing, damaged, changed or does not belong to the others.
         """
-        parameters, fitted = read_estimator(folder, cls.kind, cls._get_param_names())
+        parameters, fitted = read_estimator(Path(folder), cls.kind, cls._get_param_names())
         loaded = cls(**parameters)
         for name, value in fitted.items():
             setattr(loaded, name, value)

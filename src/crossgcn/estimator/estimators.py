@@ -32,19 +32,16 @@ from crossgcn.training.config import RunConfig
 class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[misc]
     """Classify rows by their features, crosses of features, and neighbours.
 
-    The graph is given to :meth:`fit` and kept. :meth:`predict` finds the rows of the fit in it
-    again, also if some of their columns are changed, and predicts them among their neighbours.
-    So the tools of scikit-learn, which pass no edges, predict with the graph. Rows that cannot be
-    found have no neighbours, and a warning says so. Rows are found, in this order,
+    The graph is given to :meth:`fit` and kept. :meth:`predict` scores rows among their neighbours
+    in it: so the tools of scikit-learn, which pass no edges, predict with the graph. A row's node
+    is named
 
     - by ``node_index``;
-    - by the index of ``X``, if it is a data frame and was one in the fit;
-    - by position, if ``X`` has as many rows as the fit;
-    - by their features, if nearly all nodes have features of their own.
+    - by the index of ``X``, if it is a data frame whose index is not just 0, 1, 2, ...;
+    - by its position, if ``X`` are the rows of the fit (or the first of them), of which at most
+      two columns are changed.
 
-    An index of numbers without a name, and positions, count only if the features confirm them:
-    the rows, or a whole column that is not sorted and has enough values to tell them apart, are
-    those of the fit. To predict other rows with their own graph, give ``edge_index`` to
+    Other rows are refused. To predict new rows with their own graph, give ``edge_index`` to
     :meth:`predict`.
 
     Rows whose label is ``-1``, NaN or ``None`` are part of the graph but not of the loss.
@@ -53,22 +50,20 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
     ``model="cross-hops"`` (:class:`~crossgcn.CrossHops`) is for tables. It crosses a row's own
     features with the means over its neighbours, scales both by itself, and is trained on batches
     of rows. It also reads the labels of a row's neighbours in the training set. With edges of its
-    own, :meth:`predict` knows the training rows by their ``node_index`` and features, or if ``X``
-    has the rows of the fit in the same order. A row without neighbours of known label gets the
-    mean label of the training rows instead.
+    own, :meth:`predict` knows the training rows by their ``node_index``, or if ``X`` are the rows
+    of the fit. A row without neighbours of known label gets the mean label instead.
 
     Cross-validation selects rows of ``X``. Give the whole graph with the features of all nodes as
-    ``graph``; each fold is then trained on all nodes, without the labels of the others::
+    ``graph``, and ``X`` as a data frame, whose index tells the nodes; each fold is then trained
+    on all nodes, without the labels of the others::
 
         graph = Data(x=torch.from_numpy(X), edge_index=edge_index)
         search = GridSearchCV(
             CrossGCNClassifier(graph=graph), {"order": [1, 2]}, cv=TransductiveKFold(5)
         )
-        search.fit(X, y)
+        search.fit(pd.DataFrame(X), y)
 
-    With metadata routing, ``edge_index=graph`` may be an argument of ``fit`` instead. Without the
-    features of other nodes, ``edge_index`` and ``node_index=np.arange(len(X))`` train each fold
-    on its own rows; ``X`` should then be a data frame, whose index tells the scorer the nodes.
+    With metadata routing, ``edge_index=graph`` may be an argument of ``fit`` instead.
 
     Args:
         model: A preset, such as ``"cross-gcn"``, ``"cross-hops"``, ``"gcn"`` or ``"mlp"``. Where
@@ -130,9 +125,6 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         validation_rows_: The held-out rows of ``X``, if there are any.
         preset_: Name of the fitted model.
         settings_: Its arguments of :func:`~crossgcn.models.catalogue.build_model`.
-
-    A classifier loaded from a model of the command line has no ``n_iter_``, ``best_epoch_``,
-    ``loss_curve_``, ``validation_scores_``, ``validation_rows_`` and ``feature_names_in_``.
     """
 
     __metadata_request__predict_proba = GRAPH_ARGUMENTS

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator, KFold, StratifiedKFold
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from crossgcn.errors import BadInput
@@ -145,7 +145,8 @@ class TransductiveKFold(BaseCrossValidator):  # type: ignore[misc]
     """Folds for cross-validation on one graph: labels are held out, nodes are not.
 
     It is for the ``cv`` of ``GridSearchCV``, ``cross_val_score`` and the like. The labelled rows
-    are shared out among the folds, classes in proportion. Rows without a label are in no test
+    are shared out among the folds, classes in proportion; fractions, or more than
+    20 different numbers, are no classes. Rows without a label are in no test
     fold, because no score counts them, and in every training set.
 
     Give ``fit`` the whole graph, ``edge_index=Data(x=X, edge_index=edges)``. An estimator is then
@@ -190,13 +191,14 @@ class TransductiveKFold(BaseCrossValidator):  # type: ignore[misc]
         if y is None:
             raise BadInput("y is missing; give the labels, which decide what can be held out")
         labels = read_labels(y)
-        labelled = np.flatnonzero(~find_unlabelled(labels, self.unlabelled))
+        is_number = _are_numbers(labels)
+        unlabelled = None if is_number else find_unlabelled(labels, self.unlabelled)
+        labelled = np.flatnonzero(~(pd.isna(labels) if unlabelled is None else unlabelled))
         if len(labelled) < self.n_splits:
             raise BadInput(
                 f"y has {len(labelled)} labelled rows for {self.n_splits} folds; lower n_splits"
             )
         known = labels[labelled]
-        is_number = type_of_target(known.tolist()).startswith("continuous")
         folds = (KFold if is_number else StratifiedKFold)(
             self.n_splits,
             shuffle=self.shuffle,
@@ -205,3 +207,11 @@ class TransductiveKFold(BaseCrossValidator):  # type: ignore[misc]
         for _, test in folds.split(labelled, None if is_number else known):
             held = labelled[test]
             yield np.setdiff1d(np.arange(len(labels)), held), held
+
+
+def _are_numbers(labels: Labels) -> bool:
+    """Return whether a target is a number, not classes: fractions, or many different values."""
+    if labels.dtype.kind not in "iuf":
+        return False
+    known = np.unique(labels[~np.isnan(labels.astype(np.float64))])
+    return len(known) > 20 or bool((known != np.floor(known)).any())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -29,7 +31,10 @@ from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.metrics import compute, positive_class, predict_classes
 
 DIGITS = 6
-"""Decimal places of a written probability: few enough to be equal on every machine."""
+"""Decimal places of a written probability: few enough to be equal on every machine.
+
+Of a number, digits relative to the spread of those to predict.
+"""
 
 _NODES_AT_ONCE = 65_536
 
@@ -117,6 +122,7 @@ class Scored:
         threshold: Probability from which on the rarer class of the training table is predicted.
         unused: Columns of the table that the model was not trained with.
         unseen: Values that the model was not trained with, by column.
+        notes: What the user should know about the edges, a sentence each.
     """
 
     id_column: str
@@ -129,6 +135,7 @@ class Scored:
     threshold: float | None = None
     unused: tuple[str, ...] = ()
     unseen: tuple[Unseen, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def probabilities(self) -> Tensor:
@@ -188,8 +195,22 @@ def score_new_nodes(run: RunFolder, nodes: Any, edges: Any = None) -> Scored:
     model = run.saved.model
     scores = class_scores(model, data, positions, run.labels(model, y=data.y))
     truth, roles = data.y[positions], torch.zeros(num_new, dtype=torch.int8)
-    found = (run.chosen.record.get("threshold"), new.unused, new.unseen)
+    notes = tuple(_edge_notes(run.data, data, num_known, new.num_dropped))
+    found = (run.chosen.record.get("threshold"), new.unused, new.unseen, notes)
     return Scored(plan.id_column, new.ids, scores, truth, roles, data, positions, *found)
+
+
+def _edge_notes(old: Data, new: Data, num_known: int, num_dropped: int) -> Iterator[str]:
+    """Say which edges were left out, and which are other ones than in training."""
+    if num_dropped:
+        yield f"{num_dropped:,} edges were left out, since an end is the id of no node"
+    known = int((new.edge_index < num_known).all(dim=0).sum()) - old.edge_index.size(1)
+    num_pairs = known if new.get("directed") else known // 2
+    if num_pairs:
+        yield (
+            f"{num_pairs:,} edges join two nodes of the training table and were not there in "
+            "training; they are used, so that neighbourhoods differ from those trained on"
+        )
 
 
 def score_without_edges(run: RunFolder) -> tuple[float, float]:
@@ -212,22 +233,27 @@ def predictions_frame(
 ) -> pd.DataFrame:
     """Return a row per node: its id, the truth, what is predicted, and what it was used for.
 
-    Of classes, the predicted one is followed by its probability and that of every class.
-    ``crosses`` is a text per node, for a last column ``top_crosses``.
+    Of classes, the predicted one is followed by the probability of every class. ``crosses`` is a
+    text per node, for a last column ``top_crosses``.
     """
     columns: list[tuple[str, Any]]
     if scored.truth.is_floating_point():
-        predicted = np.round(scored.scores[:, 0].numpy(), DIGITS)
+        known = scored.data.y[~scored.data.y.isnan()].numpy()
+        spread = float(known.std()) or 1.0
+        decimals = DIGITS - math.floor(math.log10(spread)) if np.isfinite(spread) else DIGITS
+        predicted = _round(scored.scores[:, 0].numpy(), decimals)
         columns = [("true", scored.truth.numpy()), ("predicted", predicted)]
     else:
         probabilities = np.round(scored.probabilities.numpy(), DIGITS)
         best = scored.labels
-        known = [classes[label] if label >= 0 else None for label in scored.truth.tolist()]
+        truth = [classes[label] if label >= 0 else None for label in scored.truth.tolist()]
         columns = [
-            ("true", pd.Series(known, dtype=object)),
+            ("true", pd.Series(truth, dtype=object)),
             ("predicted", [classes[label] for label in best]),
-            ("probability", probabilities[np.arange(len(best)), best]),
-            *((f"p({name})", probabilities[:, label]) for label, name in enumerate(classes)),
+            *(
+                (f"probability: {name}", probabilities[:, label])
+                for label, name in enumerate(classes)
+            ),
         ]
     columns.append(("used for", [ROLE_NAMES[role] for role in scored.roles.tolist()]))
     if crosses is not None:
@@ -236,3 +262,8 @@ def predictions_frame(
     while id_column in dict(columns):
         id_column = f"{id_column} (id)"
     return pd.DataFrame(dict([(id_column, list(scored.ids)), *columns]))
+
+
+def _round(numbers: NDArray[np.float64], decimals: int) -> NDArray[np.float64]:
+    """Return numbers with so many decimals, which may be more than a power of ten can hold."""
+    return np.array([float(f"{number:.{max(decimals, 0)}f}") for number in numbers.tolist()])

@@ -87,13 +87,13 @@ class NodeClassifier(nn.Module):
 
         In training, scores are standardised: ``(number - mean) / deviation``.
         """
-        self.target_scale = torch.tensor([mean, deviation])
+        self.target_scale = torch.tensor([mean, deviation], dtype=torch.float64)
 
     def in_unit(self, scores: Tensor) -> Tensor:
         """Convert standardised scores to the unit of the target, in evaluation."""
         if self.training or self.target_scale is None:
             return scores
-        return scores * self.target_scale[1] + self.target_scale[0]
+        return scores.double() * self.target_scale[1] + self.target_scale[0]
 
     @property
     def propagations(self) -> tuple[EdgeKind, ...]:

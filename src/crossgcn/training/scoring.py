@@ -170,7 +170,8 @@ class NodeScorer(Scorer):
         return scores
 
     def _with_labels(self, scores: Tensor) -> Predicted:
-        return self.targets.labels.numpy(force=True), scores.float().numpy(force=True)
+        exact = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        return self.targets.labels.numpy(force=True), exact.numpy(force=True)
 
 
 def standardised(model: NodeClassifier, scores: Tensor) -> Tensor:

@@ -189,8 +189,8 @@ class TableModel:
             scored = score_known_nodes(run)
         else:
             scored = score_new_nodes(run, nodes, edges)
-            for unseen in scored.unseen:
-                warnings.warn(str(unseen), stacklevel=2)
+            for told in (*scored.unseen, *scored.notes):
+                warnings.warn(str(told), stacklevel=2)
             if edges is None and run.data.edge_index.size(1):
                 warnings.warn(
                     "the model was trained with edges, and none are given: the new nodes are "

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossgcn.data.tables.frames import neutralise, write_table
+from crossgcn.data.tables.write import neutralise, write_table
 from crossgcn.errors import BadInput
 
 
@@ -31,11 +30,6 @@ def cells_of(path: Path) -> list[list[str]]:
         " =1",
         "\tx",
         "\rx",
-        "\nx",
-        "\uff1d1",
-        "\uff0b1",
-        "\uff0d1",
-        "\uff20x",
     ],
 )
 def test_formulas_get_a_leading_apostrophe(text: str, tmp_path: Path) -> None:
@@ -49,12 +43,6 @@ def test_numbers_and_harmless_text_stay(text: str, tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     write_table(path, pd.DataFrame({"x": [text]}))
     assert cells_of(path) == [["x"], [text]]
-
-
-def test_a_formula_behind_another_programs_separator() -> None:
-    assert neutralise("a;=cmd()") == "a;'=cmd()"
-    assert neutralise("a\n=1|@b\t-c") == "a\n'=1|'@b\t'-c"
-    assert neutralise("low;-3.5;high") == "low;-3.5;high"
 
 
 def test_numbers_are_numbers_and_missing_cells_are_empty(tmp_path: Path) -> None:
@@ -92,12 +80,11 @@ def test_any_text_comes_back_from_csv_save_for_apostrophes(
     assert [row[1] for row in rows[1:]] == [neutralise(value) for value in values]
 
 
-@given(texts)
-def test_neutral_text_is_the_text_with_apostrophes_and_starts_no_formula(text: str) -> None:
-    neutral = neutralise(text)
-    assert neutral.replace("'", "") == text.replace("'", "")
-    assert neutralise(neutral) == neutral
-    assert neutral[:1] not in {*"=+@\uff1d\uff0b\uff0d\uff20\t\r\n"} or neutral == ""
+def test_the_users_own_ids_and_classes_stay_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    frame = pd.DataFrame({"=id": ["+1", "=a", "-"], "terms": ["+1", "=a", "-"]})
+    write_table(path, frame, verbatim=("=id",))
+    assert cells_of(path) == [["=id", "terms"], ["+1", "'+1"], ["=a", "'=a"], ["-", "'-"]]
 
 
 @given(st.lists(texts, min_size=1, max_size=5))
@@ -108,14 +95,6 @@ def test_parquet_keeps_every_text(
     frame = pd.DataFrame({"=x": values, "n": [2**53 + 1] * len(values)})
     write_table(path, frame)
     pd.testing.assert_frame_equal(pd.read_parquet(path), frame)
-
-
-def test_the_same_frame_gives_the_same_bytes(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"id": ["a", "b"], "p": [0.1, 1 / 3]})
-    for name in ("a.csv", "b.csv", "a.parquet", "b.parquet"):
-        write_table(tmp_path / name, frame)
-    for suffix in ("csv", "parquet"):
-        assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
 
 
 def test_another_ending_is_refused_with_both_that_work(tmp_path: Path) -> None:
@@ -141,11 +120,3 @@ def test_what_parquet_cannot_hold_leaves_the_old_file_alone(tmp_path: Path) -> N
         write_table(path, pd.DataFrame([[1, 2]], columns=["a", "a"]))
     assert path.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_parquet_without_pyarrow_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(BadInput, match=r"crossgcn\[parquet\].*\.csv"):
-        write_table(tmp_path / "out.parquet", pd.DataFrame({"a": [1]}))

@@ -40,7 +40,7 @@ def test_a_number_is_a_float_label_and_unknown_where_missing() -> None:
     written[4], written[7], written[9] = "", "NA", "n/a"
     graph = load(nodes.assign(income=written))
     assert graph.plan.task == "regression" and graph.classes == ("income",)
-    assert (graph.data.y.dtype, graph.data.num_classes) == (torch.float32, 1)
+    assert (graph.data.y.dtype, graph.data.num_classes) == (torch.float64, 1)
     assert np.flatnonzero(graph.data.y.isnan()).tolist() == [4, 7, 9]
     known = ~graph.data.y.isnan()
     np.testing.assert_allclose(graph.data.y[known], nodes["income"][known.numpy()], rtol=1e-6)
@@ -90,8 +90,8 @@ def test_roles_of_nodes_without_a_number_are_none() -> None:
 def test_the_command_takes_the_task(crossgcn: Command, tmp_path: Path) -> None:
     people(income=np.arange(120) % 5).to_csv(tmp_path / "nodes.csv", index=False)
     chosen = ("check", "nodes.csv", "--target", "income")
-    assert "read as 5 classes" in crossgcn(*chosen).stdout
+    assert "5 different whole numbers, read as classes" in crossgcn(*chosen).stdout
     done = crossgcn(*chosen, "--task", "regression")
-    assert "read as 5 classes" not in done.stdout
+    assert "5 different whole numbers, read as classes" not in done.stdout
     assert "compare nodes.csv --target income --task regression is next" in done.stdout
     assert crossgcn(*chosen, "--task", "ranking").returncode == 2

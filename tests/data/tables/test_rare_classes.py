@@ -26,7 +26,7 @@ def test_nodes_of_rare_classes_lose_their_label_and_the_rest_is_trained_on() -> 
     graph = load({"b": 20, "rare": 9, "a": 10, "one": 1})
     assert graph.classes == ("a", "b") and graph.data.num_classes == 2
     assert graph.data.y.tolist() == [1] * 20 + [-1] * 9 + [0] * 10 + [-1]
-    (found,) = [problem for problem in graph.problems if problem.kind == "dropped-classes"]
+    (found,) = [problem for problem in graph.problems if problem.kind == "rare-classes"]
     assert "the labels of 10 nodes are left out, 'one' (1), 'rare' (9)" in found.message
     make_splits(graph.data, "stratified", num_splits=1, seed=0)
 
@@ -40,17 +40,17 @@ def test_rare_classes_are_merged() -> None:
     assert joined.data.y.tolist() == [1] * 29 + [0] * 12
     alone = load({"a": 30, "b": 4, "c": 5}, rare_classes="merge")
     assert alone.classes == ("a", "other")
-    assert "merged-classes" in {problem.kind for problem in alone.problems}
+    assert "rare-classes" in {problem.kind for problem in alone.problems}
 
 
 def test_too_few_nodes_to_merge_lose_their_label() -> None:
     graph = load({"a": 30, "b": 20, "c": 2}, rare_classes="merge")
     assert graph.classes == ("a", "b") and graph.data.y[-2:].tolist() == [-1, -1]
-    assert "dropped-classes" in {problem.kind for problem in graph.problems}
+    assert "rare-classes" in {problem.kind for problem in graph.problems}
 
 
 def test_rare_classes_are_refused_on_request() -> None:
-    with pytest.raises(BadInput, match=r"'rare' has 9 nodes, and a class needs 10"):
+    with pytest.raises(BadInput, match=r"classes need 10 nodes.*'rare' \(9\)"):
         load({"a": 30, "b": 20, "rare": 9}, rare_classes="refuse")
 
 

@@ -76,10 +76,10 @@ COLUMNS: dict[str, tuple[list[Any], str, str]] = {
     "decimal commas": (cycle("1,5", "2", "3,5"), "numeric", "with decimal commas from 1.5 to 3.5"),
     "thousands": (
         [f"{i},500" for i in range(1, N + 1)],
-        *("numeric", "commas between thousands from 1,500 to 60,500"),
+        *("numeric", "with ',' between thousands from 1,500 to 60,500"),
     ),
     "currency": ([f"{i}.110,05 €" for i in range(1, N + 1)], "numeric", "from 1,110.05 to 60,110"),
-    "percent": ([f"{i / 4} %" for i in range(N)], "numeric", "numbers from 0 to 14.75"),
+    "percent": ([f"{i / 4} %" for i in range(N)], "numeric", "with '%' from 0 to 14.75"),
     "a stray semicolon": ([*cycle("a", "b")[1:], "a;b"], "categorical", "3 different values"),
 }
 
@@ -130,10 +130,13 @@ ENDS: dict[str, Any] = {"who": IDS[:40], "whom": IDS[20:]}
     ("columns", "found", "reason"),
     [
         ({"x": cycle(1, 2), "Node ID": IDS}, "Node ID", "its name, and the ends of edges"),
-        ({"id": list(range(N)), "user": IDS}, "user", "the ends of edges are in it"),
-        ({"name": [f"A{i}" for i in range(N)], "user": IDS}, "user", "the ends of edges are in it"),
+        ({"id": list(range(N)), "user": IDS}, "user", "since the ends of edges are in it"),
         ({"id": [*IDS[:-1], IDS[0]]}, "id", "its name"),
-        ({"user": [*IDS[:-1], IDS[0]], "x": cycle(1, 2)}, "user", "the ends of edges are in it"),
+        (
+            {"user": [*IDS[:-1], IDS[0]], "x": cycle(1, 2)},
+            "user",
+            "since the ends of edges are in it",
+        ),
     ],
 )
 def test_ids_are_found_by_name_and_by_the_edges(
@@ -198,6 +201,7 @@ def test_ends_are_found_by_what_they_hold() -> None:
     assert [line.split(": ", 1)[1] for line in plan.reasons[1:]] == [
         "edges, columns who and whom: they hold ids of nodes",
         "edges, column weight: its name",
+        "edges, columns since",
     ]
 
 
@@ -220,12 +224,11 @@ def test_strange_ends_are_left_for_the_check() -> None:
 
 
 def test_one_chosen_end_leaves_the_other_to_be_found() -> None:
-    edges = edges_with(a=["n1"], b=["n2"], c=["n3"])
+    edges = edges_with(a=["n1"], b=["n2"])
     for choices, ends in [
         (TableChoices(source_column="b"), ("b", "a")),
         (TableChoices(destination_column="a"), ("b", "a")),
-        (TableChoices(source_column="c", destination_column="b"), ("c", "b")),
-        (TableChoices(weight_column="a"), ("b", "c")),
+        (TableChoices(source_column="b", destination_column="a"), ("b", "a")),
     ]:
         plan = make_plan(nodes_with(), edges, choices)
         assert (plan.source_column, plan.destination_column) == ends

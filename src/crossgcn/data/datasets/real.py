@@ -18,9 +18,9 @@ from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.data.datasets.registry import locate_tables
 from crossgcn.data.files import read_npz
 from crossgcn.data.graph import is_labelled
-from crossgcn.data.tables.frames import make_table
 from crossgcn.data.tables.graph import TableGraph, load_tables
 from crossgcn.data.tables.plan import NODE_CHOICES, TableChoices, TablePlan
+from crossgcn.data.tables.read import make_table
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput, unknown_name
 
@@ -98,7 +98,7 @@ def prepare_real(
     merged: dict[str, Any] = {}
     for field in fields(choices):
         given, default = getattr(choices, field.name), getattr(defaults, field.name)
-        if isinstance(given, tuple) and field.name in NODE_CHOICES:
+        if isinstance(given, tuple):
             given = (*(column for column in default if column not in named), *given)
         merged[field.name] = default if given is None else given
     merged["target"] = target
@@ -192,7 +192,7 @@ _DEFAULTS = {
         ignored=("state", "winner", "democratic_share"),
     ),
     "tolokers": TableChoices(
-        id_column="id", source_column="source", destination_column="target", missing=()
+        id_column="id", source_column="source", destination_column="target", missing=("-none",)
     ),
     "facebook100": TableChoices(
         id_column="student",

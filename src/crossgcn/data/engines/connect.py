@@ -15,8 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossgcn.data.tables.frames import read_parquet_headers
-from crossgcn.data.tables.read import DELIMITED, PARQUET, read_head
+from crossgcn.data.tables.read import DELIMITED, PARQUET, read_head, read_parquet_headers
 from crossgcn.errors import BadInput, WorkFailed
 
 if TYPE_CHECKING:

@@ -17,14 +17,13 @@ from scipy import sparse
 
 from crossgcn.data.engines.connect import Engine
 from crossgcn.data.tables.cells import MOST_WEIGHT, quote
-from crossgcn.data.tables.checks.columns import check_columns
-from crossgcn.data.tables.checks.target import check_target
+from crossgcn.data.tables.checks import COLUMNS, TARGET, check_tables
 from crossgcn.data.tables.columns import find_id_column
 from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.frames import check_headers, make_table
 from crossgcn.data.tables.graph import refuse_errors
 from crossgcn.data.tables.labels import Labels, read_labels
 from crossgcn.data.tables.plan import NODE_CHOICES, TableChoices, TablePlan, make_plan
+from crossgcn.data.tables.read import check_headers, make_table
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
@@ -148,17 +147,7 @@ def _check_ids(engine: Engine, name: str, column: str) -> None:
 def fit_encoder(nodes: Table, plan: TablePlan) -> tuple[TableEncoder, Labels]:
     """Fit the encoders to one column after the other, and read the labels."""
     labels = read_labels(nodes, plan)
-    known = labels if plan.target is not None else None
-    problems = [
-        *check_target(nodes, plan, known),
-        *check_columns(nodes, plan, known, "error"),
-    ]
-    refuse_errors(problems, nodes.name, None)
-    if not plan.features:
-        raise BadInput(
-            f"{nodes.name}: no column is left to learn from besides ids, target, split and ignored "
-            "columns; add columns that describe the nodes"
-        )
+    refuse_errors(check_tables(nodes, None, plan, (*TARGET, *COLUMNS)), nodes.name, None)
     encoder = TableEncoder.fit(nodes, plan)
     num_features = len(encoder.space)
     if num_features > MOST_FEATURES:
@@ -166,7 +155,7 @@ def fit_encoder(nodes: Table, plan: TablePlan) -> tuple[TableEncoder, Labels]:
         raise BadInput(
             f"{nodes.name}: {num_features:,} features, and tables in an engine may have "
             f"{MOST_FEATURES:,}; {len(widest.feature_names):,} are of column {widest.column}: "
-            f"leave it out with --ignore {widest.column}, or give --hash-features 10"
+            f"leave it out with --ignore {widest.column}"
         )
     return encoder, labels
 

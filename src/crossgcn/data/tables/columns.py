@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crossgcn.data.tables.cells import (
     CODE,
     SPLIT_WORDS,
     are_whole,
+    find_date_formats,
     find_separator,
     parse_number,
     plain_id,
@@ -30,7 +32,17 @@ MAX_CLASSES_OF_NUMBERS = 20
 FLAG_WORDS = frozenset({"0", "1", "false", "true", "0.0", "1.0"})
 
 MAX_CODES = 12
-"""Whole numbers with at most this many different values are taken as codes."""
+"""Whole numbers with at most this many different values are codes, unless they count things."""
+
+SURE_COUNTS = 5
+"""So many numbers from 0 or 1, with one peak, are counts whatever the column is called."""
+
+COUNT_NAMES = {"count", "counts", "n", "nb", "no", "nr", "num", "number", "qty", "quantity"}
+CODE_NAMES = {
+    *("cat", "category", "class", "cluster", "code", "codes", "grade", "group", "id", "kind"),
+    *("label", "level", "region", "sector", "segment", "status", "type", "types", "zone"),
+    *("day", "hour", "month", "weekday", "year"),
+}
 
 MAX_CATEGORIES_OF_NAMES = 20
 """Text with at most this many different values is never taken for names."""
@@ -65,14 +77,17 @@ Inference = tuple[FeatureKind, str] | None
 """A kind and a short reason; None if a column is of another kind."""
 
 
-def infer_kind(distinct: Distinct) -> tuple[FeatureKind, str]:
+def infer_kind(name: str, distinct: Distinct) -> tuple[FeatureKind, str]:
     """Return the kind that fits a column best, and a short reason."""
     values = {text for text, _ in distinct.present}
-    for infer in (_infer_few, _infer_numbers, _infer_dates, _infer_lists, _infer_names):
-        inferred = infer(distinct, values)
-        if inferred is not None:
-            return inferred
-    return "categorical", f"{len(values):,} different values"
+    inferred = (
+        _infer_few(distinct, values)
+        or _infer_numbers(name, distinct, values)
+        or _infer_dates(distinct, values)
+        or _infer_lists(distinct)
+        or _infer_names(distinct, values)
+    )
+    return inferred or ("categorical", f"{len(values):,} different values")
 
 
 def infer_task(target: Distinct) -> Literal["classification", "regression"]:
@@ -99,12 +114,12 @@ def _infer_few(distinct: Distinct, values: set[str]) -> Inference:
     return ("categorical", f"{only} or nothing") if len(values) == 1 else None
 
 
-def _infer_numbers(distinct: Distinct, values: set[str]) -> Inference:
+def _infer_numbers(name: str, distinct: Distinct, values: set[str]) -> Inference:
     is_number = ~np.isnan(distinct.numbers)
     num_cells, num_rows = distinct.num_cells(is_number), len(distinct.codes)
     if num_cells < MIN_SHARE_OF_KIND * distinct.num_present:
         return None
-    numbers = np.unique(distinct.numbers[is_number])
+    numbers, of_value = np.unique(distinct.numbers[is_number], return_inverse=True)
     all_numbers = num_cells == distinct.num_present
     whole = are_whole(numbers)
     if whole and any(map(CODE.fullmatch, values)):
@@ -113,6 +128,9 @@ def _infer_numbers(distinct: Distinct, values: set[str]) -> Inference:
             return "ignored", f"digits with leading zeros, {where}"
         return "categorical", f"{len(values):,} different codes with leading zeros"
     if whole and len(numbers) <= MAX_CODES and 2 * len(numbers) <= num_cells:
+        counts = np.bincount(of_value, distinct.counts[is_number])
+        if _are_counts(name, numbers, counts):
+            return "numeric", f"{len(numbers)} different whole numbers, taken as counts"
         if not all_numbers:
             return "categorical", f"{len(values)} different values, most of them whole numbers"
         return "categorical", f"{len(values)} different whole numbers, taken as codes"
@@ -122,27 +140,39 @@ def _infer_numbers(distinct: Distinct, values: set[str]) -> Inference:
     if whole and all_different and numbers[0] in (0, 1) and np.ptp(numbers) == num_rows - 1:
         return "ignored", "counts the rows"
     share = "numbers" if all_numbers else f"{num_cells / distinct.num_present:.1%} numbers"
-    has_commas = any("," in value for value in values)
-    if distinct.decimal == ",":
-        share += " with decimal commas" if has_commas else " with points between thousands"
-    elif has_commas:
-        share += " with commas between thousands"
     low, high = (f"{number:,.10g}" for number in (numbers[0], numbers[-1]))
-    return "numeric", f"{share} from {low} to {high}"
+    return "numeric", f"{share}{distinct.style} from {low} to {high}"
 
 
-def holds_dates(distinct: Distinct) -> bool:
-    """Return whether nearly all values of a column are dates."""
-    return distinct.num_cells(distinct.dates) >= MIN_SHARE_OF_KIND * distinct.num_present
+def _are_counts(name: str, numbers: NDArray[np.float64], counts: NDArray[np.float64]) -> bool:
+    """Return whether few whole numbers count things, as beds and guests do.
+
+    They start 0, 1, 2 or 1, 2, 3, and the nodes of each become more up to one peak and then
+    fewer: but for chance, if a name such as ``beds`` or ``num_doors`` says that they count, and
+    strictly, of five numbers or more, if not. Names such as ``zone`` or ``code`` are of codes.
+    """
+    words = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
+    if not words or CODE_NAMES & set(words) or len(numbers) < 3:
+        return False
+    if numbers[0] not in (0, 1) or not (np.diff(numbers[:3]) == 1).all():
+        return False
+    is_plural = words[-1].endswith("s") and not words[-1].endswith(("ss", "us", "is"))
+    says_so = is_plural or bool(COUNT_NAMES & set(words))
+    chance = 2 * np.sqrt(counts[1:] + counts[:-1]) if says_so else 0.02 * counts.sum()
+    steps = np.diff(counts)
+    steps = np.sign(steps[abs(steps) > chance])
+    has_one_peak = not (np.diff(steps) > 0).any()
+    return has_one_peak and (says_so or (len(numbers) >= SURE_COUNTS and len(steps) > 0))
 
 
 def _infer_dates(distinct: Distinct, values: set[str]) -> Inference:
-    if holds_dates(distinct):
-        return "date", f"{len(values):,} different dates"
+    formats = find_date_formats(sorted(values))
+    if formats and formats[0][1] >= MIN_SHARE_OF_KIND * len(values):
+        return "date", f"{len(values):,} different dates, written {formats[0][0]}"
     return None
 
 
-def _infer_lists(distinct: Distinct, values: set[str]) -> Inference:
+def _infer_lists(distinct: Distinct) -> Inference:
     """Infer lists of words.
 
     Enough cells hold several words, and words repeat far more often than cells do. Commas are
@@ -196,11 +226,13 @@ def _are_names(num_different: int, num_cells: int) -> bool:
 def find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple[str, str]:
     """Return the column of node ids and how it was found.
 
-    Candidates in this order: a column called ``id`` or similar that contains the ends of the
-    edges; any column of mostly different values that contains them; a column called ``id`` or
-    similar; the first column whose values are all, or nearly all, different, those called
-    ``..._id`` first. Numbers with fractions are not ids, and a column without a header comes
-    last. Columns in ``taken``, which the user chose for something else, are skipped.
+    With edges, it is the column of different values that holds their ends; more than one such
+    column is refused, since edges would join other nodes. Without edges, or if no column holds
+    the ends, it is one called ``id`` or similar, else the first whose values are all, or nearly
+    all, different. Numbers with fractions are not ids, and a column without a header comes last.
+
+    Args:
+        taken: Columns that the user chose for something else.
     """
     free = [name for name in nodes.columns if name not in taken]
     by_name = [name for name in free if _simplify(name) in ID_NAMES]
@@ -213,13 +245,19 @@ def find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple[
     different.sort(key=lambda name: (name == INDEX_COLUMN, not _simplify(name).endswith("_id")))
     if edges is not None:
         ends = [set(map(plain_id, edges.distinct(name).values)) for name in edges.columns]
-        held = {name: _share_of_ends(nodes, name, ends) for name in {*by_name, *different}}
-        for name in by_name:
-            if held[name] >= MIN_SHARE_KNOWN:
-                return name, "its name, and the ends of edges are in it"
-        best = max(different, key=lambda name: held[name], default=None)
-        if best is not None and held[best] >= MIN_SHARE_KNOWN:
-            return best, "the ends of edges are in it"
+        # A column called id may repeat some: it is found, and then refused with the rows.
+        candidates = dict.fromkeys([*by_name, *different])
+        held = {name: _share_of_ends(nodes, name, ends) for name in candidates}
+        best = max(held.values(), default=0.0)
+        fitting = [name for name in held if held[name] >= (1.0 if best == 1 else MIN_SHARE_KNOWN)]
+        if len(fitting) > 1 and not _are_alike(nodes, fitting):
+            raise BadInput(
+                f"{nodes.name}: columns {_listed(fitting)} could both be the ids, since the ends "
+                "of edges are in each; name one with --id-column"
+            )
+        if fitting:
+            how = "its name, and" if fitting[0] in by_name else "since"
+            return fitting[0], f"{how} the ends of edges are in it"
     if by_name:
         return by_name[0], "its name"
     for name in different:
@@ -261,22 +299,35 @@ def find_edge_columns(
 
 
 def _find_ends(
-    edges: Table,
-    free: list[str],
-    known: Set[str],
-    source: str | None,
-    destination: str | None,
+    edges: Table, free: list[str], known: Set[str], source: str | None, destination: str | None
 ) -> tuple[tuple[str, str], str]:
+    """Return both ends of edges: chosen, by their names, or the only columns that hold ids."""
     if source is not None and destination is not None:
         return (source, destination), "as chosen"
     holding = [name for name in free if _share_known(edges, name, known) >= MIN_SHARE_KNOWN]
     wanted = 2 - (source is not None) - (destination is not None)
-    if wanted == 2:
-        # Names decide, but not those of columns start and end that hold dates.
-        by_end = {_simplify_end(name): name for name in reversed(holding if holding[1:] else free)}
-        for first, second in map(str.split, EDGE_NAMES.split(", ")):
-            if first in by_end and second in by_end:
-                return (by_end[first], by_end[second]), "their names"
+    by_name = holding if len(holding) >= wanted else free
+    pairs = [
+        (first, second)
+        for first in ([source] if source else by_name)
+        for second in ([destination] if destination else by_name)
+        if f"{_simplify_end(first)} {_simplify_end(second)}" in EDGE_NAMES.split(", ")
+    ]
+    if len(pairs) == 1:
+        return pairs[0], "their names"
+    if len(holding) > wanted:
+        missing = [
+            option
+            for option, given in (
+                ("--source-column", source),
+                ("--destination-column", destination),
+            )
+            if given is None
+        ]
+        raise BadInput(
+            f"{edges.name}: columns {_listed(holding)} could all be ends of edges, since each "
+            f"holds ids of nodes; choose with {' and '.join(missing)}"
+        )
     how = "they hold ids of nodes"
     if len(holding) < wanted:
         holding = [*holding, *(name for name in free if name not in holding)][:wanted]
@@ -292,12 +343,16 @@ def _find_ends(
 
 
 def find_split_column(nodes: Table, taken: Set[str]) -> str | None:
-    """Return a column called ``split`` whose cells all name a role, or None."""
+    """Return a column called ``split`` of which most cells name a role, or None.
+
+    Other words in it are refused by the check: a column with a typo is not a feature.
+    """
     for name in nodes.columns:
         if name in taken or _simplify(name) != "split":
             continue
-        words = {word.lower() for word, _ in nodes.distinct(name).present}
-        if words and words <= SPLIT_WORDS.keys():
+        distinct = nodes.distinct(name)
+        known = distinct.num_cells(distinct.is_one_of(SPLIT_WORDS.keys()))
+        if 2 * known > distinct.num_present:
             return name
     return None
 
@@ -310,6 +365,10 @@ def _simplify_end(name: str) -> str:
     return re.sub(r"_?(id|node|node_id)$", "", _simplify(name)) or _simplify(name)
 
 
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def _share_different(nodes: Table, name: str) -> float:
     distinct = nodes.distinct(name)
     return float((~distinct.missing).sum()) / max(distinct.num_present, 1)
@@ -318,6 +377,12 @@ def _share_different(nodes: Table, name: str) -> float:
 def _has_fractions(nodes: Table, name: str) -> bool:
     numbers = nodes.distinct(name).numbers
     return not are_whole(numbers[np.isfinite(numbers)])
+
+
+def _are_alike(nodes: Table, names: Sequence[str]) -> bool:
+    """Return whether columns say the same of every node."""
+    cells = [[plain_id(cell) for cell in nodes.frame[name]] for name in names]
+    return all(each == cells[0] for each in cells)
 
 
 def _share_of_ends(nodes: Table, name: str, ends: list[set[str]]) -> float:

@@ -19,10 +19,11 @@ from torch_geometric.data import Data
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.tables.cells import MAX_NUMBER
-from crossgcn.data.tables.checks import Problem, check_ids, check_tables
+from crossgcn.data.tables.cells import MOST_WEIGHT
+from crossgcn.data.tables.checks import IDS, check_tables
+from crossgcn.data.tables.checks.problems import Problem
 from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.encode.words import HashEncoder, Unseen
+from crossgcn.data.tables.encode.words import Unseen
 from crossgcn.data.tables.labels import read_labels, read_roles
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.read import read_table
@@ -90,7 +91,7 @@ def load_tables(
     encoder = TableEncoder.fit(node_table, plan)
     labels = read_labels(node_table, plan)
     roles = read_roles(node_table, plan.split_column, labels)
-    edge_index, edge_weight = read_edges(
+    edge_index, edge_weight, _ = read_edges(
         edge_table, plan, ids, f"add it to {node_table.name}, or delete the edge"
     )
     data = Data(
@@ -109,29 +110,32 @@ def load_tables(
 
 def read_edges(
     edges: Table | None, plan: TablePlan, ids: Sequence[str], remedy: str
-) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
-    """Return the edges ``[2, edges]`` without self-loops, and their weights if they have any.
+) -> tuple[NDArray[np.int64], NDArray[np.float32] | None, int]:
+    """Return the edges ``[2, edges]`` without self-loops, their weights, and how many were dropped.
 
-    ``remedy`` says what to do about an end that is none of the ``ids``.
+    Edges to an end that is none of the ``ids`` are dropped if the plan says so; otherwise they
+    are refused, and ``remedy`` says what to do about them.
     """
     if edges is None or plan.source_column is None or plan.destination_column is None:
-        return np.empty((2, 0), np.int64), None
+        return np.empty((2, 0), np.int64), None, 0
     columns = [edges.require(name) for name in (plan.source_column, plan.destination_column)]
     ends = np.stack([edges.find(column, ids) for column in columns])
-    for column, found in zip(columns, ends, strict=True):
-        edges.refuse_cells(column, found < 0, "there is no node {value}", remedy)
-    is_loop = ends[0] == ends[1]
+    if plan.unknown_ids == "refuse":
+        for column, found in zip(columns, ends, strict=True):
+            edges.refuse_cells(column, found < 0, "there is no node {value}", remedy)
+    is_known = (ends >= 0).all(axis=0)
+    kept, num_dropped = is_known & (ends[0] != ends[1]), int((~is_known).sum())
     if plan.weight_column is None:
-        return ends[:, ~is_loop], None
+        return ends[:, kept], None, num_dropped
     distinct = edges.distinct(edges.require(plan.weight_column))
     weights = distinct.numbers[distinct.codes]
     edges.refuse_cells(
         plan.weight_column,
-        ~((weights >= 0) & (weights <= MAX_NUMBER)),
+        ~((weights >= 0) & (weights <= MOST_WEIGHT)),
         "{value} is not a weight",
         "write a number that is not negative",
     )
-    return ends[:, ~is_loop], weights[~is_loop].astype(np.float32)
+    return ends[:, kept], weights[kept].astype(np.float32), num_dropped
 
 
 def as_features(matrix: sparse.csr_array) -> Tensor:
@@ -205,12 +209,6 @@ def read_encoding(preprocess: Preprocess) -> tuple[TableEncoder, TablePlan]:
         raise BadInput(f"the saved encoding has no {error}: train the model again") from None
     if encoder.space != preprocess.space:
         raise BadInput("the saved encoding names other features than the model: train it again")
-    bits = {column.bits for column in encoder.columns if isinstance(column, HashEncoder)}
-    if bits - {plan.hash_bits}:
-        raise BadInput(
-            f"the saved encoding hashes into 2^{max(bits)} features a column, but its plan has "
-            f"hash_features {plan.hash_features}: train the model again"
-        )
     return encoder, plan
 
 
@@ -224,6 +222,7 @@ class NewNodes:
             node is ``len(known_ids)``.
         unused: Columns that the model was not trained with.
         unseen: Values that the training table did not have; they are encoded like rare ones.
+        num_dropped: Edges that were left out, since an end is no node.
     """
 
     x: sparse.csr_array
@@ -232,6 +231,7 @@ class NewNodes:
     edge_weight: NDArray[np.float32] | None
     unused: tuple[str, ...]
     unseen: tuple[Unseen, ...] = ()
+    num_dropped: int = 0
 
 
 def load_new_tables(
@@ -248,7 +248,7 @@ def load_new_tables(
     """
     node_table = read_table(nodes, "nodes")
     id_column = node_table.require(plan.id_column)
-    refuse_errors([*check_ids(node_table, id_column)], node_table.name, None)
+    refuse_errors(check_tables(node_table, None, plan, IDS), node_table.name, None)
     ids = tuple(node_table.frame[id_column].tolist())
     node_table.refuse_cells(
         id_column,
@@ -262,7 +262,7 @@ def load_new_tables(
             f"{edge_table.name}: the model was trained without edges and has no use for any; "
             "leave them out, or train it with a table of edges"
         )
-    ends, edge_weight = read_edges(
+    ends, edge_weight, num_dropped = read_edges(
         edge_table,
         plan,
         [*known_ids, *ids],
@@ -277,4 +277,5 @@ def load_new_tables(
         edge_weight=edge_weight,
         unused=tuple(name for name in node_table.columns if name not in planned),
         unseen=encoder.find_unseen(node_table),
+        num_dropped=num_dropped,
     )

@@ -30,12 +30,12 @@ class Labels:
     Attributes:
         codes: The class; -1 where a node has none. If numbers are predicted, 0 where one is known.
         names: Of the classes; if numbers are predicted, of the target.
-        numbers: Float32, NaN where unknown; None if classes are predicted.
+        numbers: Float64, NaN where unknown; None if classes are predicted.
     """
 
     codes: NDArray[np.int64]
     names: tuple[str, ...]
-    numbers: NDArray[np.float32] | None = None
+    numbers: NDArray[np.float64] | None = None
 
     @classmethod
     def of(cls, target: Distinct) -> Labels:
@@ -46,7 +46,7 @@ class Labels:
         return cls(np.array(found, np.int64)[target.codes], names)
 
     @property
-    def values(self) -> NDArray[np.int64] | NDArray[np.float32]:
+    def values(self) -> NDArray[np.int64] | NDArray[np.float64]:
         """The labels as graphs hold them: codes, or numbers."""
         return self.codes if self.numbers is None else self.numbers
 
@@ -137,8 +137,7 @@ def read_labels(nodes: Table, plan: TablePlan) -> Labels:
         return Labels(np.full(len(nodes), -1, np.int64), ())
     target = nodes.distinct(plan.target)
     if plan.task == "regression":
-        with np.errstate(over="ignore"):
-            numbers = target.numbers.astype(np.float32)[target.codes]
+        numbers = target.numbers[target.codes]
         return Labels(np.where(np.isnan(numbers), -1, 0), (plan.target,), numbers)
     return Labels.of(target).without_rare(plan.rare_classes)
 

@@ -22,24 +22,16 @@ from crossgcn.errors import BadInput
 ColumnKind = Literal[
     "id", "target", "split", "categorical", "flag", "numeric", "date", "list", "ignored"
 ]
-
 Task = Literal["classification", "regression"]
-
 RareClasses = Literal["drop", "merge", "refuse"]
+UnknownIds = Literal["refuse", "drop"]
 
 TO_PREDICT = "to be predicted"
 AS_CHOSEN = "to be predicted, by the chosen task"
-
 NO_HEADER = "no header, as an index has none"
 SHOWN = "names, shown beside the ids"
 
 FEATURE_KINDS: tuple[ColumnKind, ...] = ("categorical", "flag", "numeric", "date", "list")
-
-HASHED_KINDS: tuple[ColumnKind, ...] = ("categorical", "list")
-"""Kinds that ``hash_features`` applies to."""
-
-MAX_HASH_BITS = 22
-"""Four million features, each with a name and weights."""
 
 NODE_CHOICES: dict[str, ColumnKind] = {
     "target": "target",
@@ -68,12 +60,13 @@ class TableChoices:
         name_column: Column of the node table with names to show beside the ids; no feature.
         weight_column: Column of the edge table; edges weigh 1 without it.
         split_column: Column of the node table that names training, validation and test nodes.
+        categorical: Columns to take as categories, each of them with a feature of its own;
+            without a choice, categories of a single node share one.
         lists: Columns to take as lists of words.
-        missing: Words for a missing value, in any case, in every column; blank cells are always
-            missing. By default :data:`MISSING_WORDS`, except in the target, where every word is
-            a class.
-        hash_features: Hash categories and words into two to the power of this many features.
-            By default each category and word has a feature of its own.
+        missing: More words for a missing value, in any case, such as ``unknown``. Blank cells and
+            :data:`MISSING_WORDS` are always missing, but ``-none`` takes a word away. In a target
+            of classes, only blank cells and the words given here are.
+        unknown_ids: What is done with edges to ids that no node has: ``refuse`` or ``drop``.
         relation: What neighbours are called in names of their columns, such as ``friends``.
     """
 
@@ -90,18 +83,12 @@ class TableChoices:
     numeric: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
-    missing: tuple[str, ...] | None = None
-    hash_features: int | None = None
+    missing: tuple[str, ...] = ()
+    unknown_ids: UnknownIds = "refuse"
     relation: str = "neighbours"
 
     def check(self, nodes: Table, edges: Table | None) -> dict[str, ColumnKind]:
         """Check that choices name columns, each once; return the chosen kinds of node columns."""
-        bits = self.hash_features
-        if bits is not None and not 1 <= bits <= MAX_HASH_BITS:
-            raise BadInput(
-                f"hash_features is {bits}; give 1 to {MAX_HASH_BITS}, for two to the power of that "
-                "many features"
-            )
         if not self.relation.strip() or ":" in self.relation:
             raise BadInput(
                 f"relation is {self.relation!r}; give a word for neighbours without a colon, such "
@@ -125,6 +112,13 @@ class TableChoices:
         """Return the columns that a choice names."""
         names = getattr(self, choice)
         return names if isinstance(names, tuple) else () if names is None else (names,)
+
+    def missing_words(self) -> tuple[set[str], set[str]]:
+        """Return the words for a missing value, and those of a target of classes."""
+        words = {word.strip().lower() for word in self.missing} - {""}
+        removed = {word[1:] for word in words if word.startswith("-")}
+        added = {word for word in words if not word.startswith("-")}
+        return (MISSING_WORDS | added) - removed, added
 
     def _collect(self, table: Table, choices: Mapping[str, Any]) -> dict[str, Any]:
         """Return the columns of a table that choices name, and what each is chosen as."""
@@ -164,11 +158,17 @@ class SavedModel(BaseModel):
 
 
 class ColumnPlan(SavedModel):
-    """What a column of the node table is taken for, and why in a few words."""
+    """What a column of the node table is taken for, and why in a few words.
+
+    Attributes:
+        chosen: Whether the user, or the dataset, said so. Rare categories of such a column are
+            not pooled.
+    """
 
     name: str
     kind: ColumnKind
     reason: str
+    chosen: bool = False
 
 
 class TablePlan(SavedModel):
@@ -178,10 +178,11 @@ class TablePlan(SavedModel):
         columns: Of the node table, in its order.
         source_column: Of the edge table; None without edges.
         task: Whether classes or a number are predicted, if there is a target.
-        rare_classes: As in :class:`TableChoices`.
         reasons: How the special columns were found, a line each, to be printed.
-        missing: The user's words for a missing value, in lower case; None without a choice.
-        hash_features: As in :class:`TableChoices`; likewise ``relation`` and ``name_column``.
+        missing: Words for a missing value, in lower case.
+        missing_target: Likewise, in a target of classes.
+        rare_classes: As in :class:`TableChoices`, like ``unknown_ids``, ``relation`` and
+            ``name_column``.
     """
 
     saved_as = "the plan"
@@ -194,10 +195,11 @@ class TablePlan(SavedModel):
     target: str | None
     split_column: str | None
     reasons: tuple[str, ...]
-    missing: tuple[str, ...] | None
-    hash_features: int | None
+    missing: tuple[str, ...]
+    missing_target: tuple[str, ...] = ()
     task: Task = "classification"
     rare_classes: RareClasses = "drop"
+    unknown_ids: UnknownIds = "refuse"
     relation: str = "neighbours"
     name_column: str | None = None
 
@@ -206,39 +208,23 @@ class TablePlan(SavedModel):
         """The columns that become features."""
         return tuple(column for column in self.columns if column.kind in FEATURE_KINDS)
 
-    @property
-    def hash_bits(self) -> int | None:
-        """Base-2 logarithm of the number of features of each hashed column."""
-        if self.hash_features is None:
-            return None
-        count = sum(column.kind in HASHED_KINDS for column in self.columns)
-        return self.hash_features - max(0, count - 1).bit_length()
-
-    @property
-    def missing_words(self) -> tuple[str, ...]:
-        """Words for a missing value in columns of features."""
-        return tuple(sorted(MISSING_WORDS)) if self.missing is None else self.missing
-
     def with_missing_words(self, nodes: Table) -> Table:
         """Return the node table with the plan's words for a missing value."""
-        target = self.target if self.task == "classification" else None
-        return nodes.with_missing_words(self.missing, target)
+        is_class = self.target is not None and self.task == "classification"
+        own = {str(self.target): self.missing_target} if is_class else None
+        return nodes.with_missing_words(self.missing, own)
 
 
 def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> TablePlan:
     """Decide what every column is: as the user chose, else by its name and content.
 
-    Refuse choices that contradict each other or name no column, and tables in which no column
-    can hold the ids or the ends of the edges.
+    Refuse choices that contradict each other or name no column, and tables in which no column,
+    or more than one, can hold the ids or the ends of the edges.
     """
     chosen = choices.check(nodes, edges)
-    missing = choices.missing
-    if missing is not None:
-        missing = tuple(sorted({word.strip().lower() for word in missing} - {""}))
+    missing, missing_target = choices.missing_words()
     nodes = nodes.with_missing_words(missing)
     task, what_to_predict = _choose_task(nodes, choices)
-    if task == "classification":
-        nodes = nodes.with_missing_words(missing, choices.target)
     taken = chosen.keys() - {choices.id_column}
     id_column, how = choices.id_column, "as chosen"
     if id_column is None:
@@ -259,13 +245,16 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
             weight=choices.weight_column,
         )
         reasons += found
+        unused = [name for name in edges.columns if name not in (source, destination, weight)]
+        if unused:
+            reasons.append(f"not used: {edges.name}, columns {', '.join(unused)}")
     split_column = choices.split_column or find_split_column(nodes, taken | {id_column})
     if split_column is not None:
         how = "as chosen" if choices.split_column else "its name and its words"
         reasons.append(f"split: {nodes.name}, column {split_column}: {how}")
-    if missing is not None:
-        words = f"and cells that say {', '.join(missing)}" if missing else "alone"
-        reasons.append(f"missing values: blank cells {words}: as chosen")
+    if choices.missing:
+        words = ", ".join(sorted(missing)) or "nothing else"
+        reasons.append(f"missing values: blank cells, {words}: as chosen")
     known: dict[str | None, tuple[ColumnKind, str]] = {
         INDEX_COLUMN: ("ignored", NO_HEADER),
         **{name: (kind, "as chosen") for name, kind in chosen.items()},
@@ -276,9 +265,9 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
     }
     columns = []
     for name in nodes.columns:
-        kind, reason = known[name] if name in known else infer_kind(nodes.distinct(name))
-        columns.append(ColumnPlan(name=name, kind=kind, reason=reason))
-    plan = TablePlan(
+        kind, reason = known[name] if name in known else infer_kind(name, nodes.distinct(name))
+        columns.append(ColumnPlan(name=name, kind=kind, reason=reason, chosen=name in chosen))
+    return TablePlan(
         columns=tuple(columns),
         id_column=id_column,
         source_column=source,
@@ -287,23 +276,14 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
         target=choices.target,
         split_column=split_column,
         reasons=tuple(reasons),
-        missing=missing,
-        hash_features=choices.hash_features,
+        missing=tuple(sorted(missing)),
+        missing_target=tuple(sorted(missing_target)),
         task=task,
         rare_classes=choices.rare_classes,
+        unknown_ids=choices.unknown_ids,
         relation=choices.relation.strip(),
         name_column=choices.name_column,
     )
-    bits = plan.hash_bits
-    if plan.hash_features is None or bits is None:
-        return plan
-    if bits < 1:
-        raise BadInput(
-            f"hash_features is {plan.hash_features}, too few for so many columns of categories "
-            f"and words; give {plan.hash_features + 1 - bits} or more"
-        )
-    hashed = f"categories and words: hashed into {2**bits:,} features a column: as chosen"
-    return plan.model_copy(update={"reasons": (*plan.reasons, hashed)})
 
 
 def _choose_task(nodes: Table, choices: TableChoices) -> tuple[Task, str]:

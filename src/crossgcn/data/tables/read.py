@@ -1,222 +1,104 @@
-"""Read tables from CSV, TSV, Parquet and XLSX files: whole, or in batches of rows."""
+"""Read tables from CSV, TSV, Parquet and XLSX files and DataFrames."""
 
 from __future__ import annotations
 
 import csv
+import datetime
 import gzip
 import io
+import json
 import os
 import re
+import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from crossgcn.data.files import check_unpacked, unpack_limit
 from crossgcn.data.tables.cells import quote
-from crossgcn.data.tables.frames import (
-    check_headers,
-    make_table,
-    read_parquet,
-    read_parquet_batches,
-    read_parquet_headers,
-    read_workbook,
-    read_workbook_batches,
-)
-from crossgcn.data.tables.table import INDEX_COLUMN, Batch, CellKind, Table, arrow_type
+from crossgcn.data.tables.table import INDEX_COLUMN, Table
 from crossgcn.errors import BadInput
 
-DELIMITERS = (",", ";", "\t", "|")
-DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+Role = Literal["nodes", "edges"]
+
+DELIMITED = (".csv", ".tsv", ".tab", ".csv.gz", ".tsv.gz", ".tab.gz")
+PARQUET = (".parquet", ".pq")
+WORKBOOKS = (".xlsx",)
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SEPARATOR_LINE = re.compile(
     rb"(?:\xef\xbb\xbf)?sep=(\t|[!#-&(-/:-@^|~])[ \t]*(?:\r\n|\n|\r)", re.IGNORECASE
 )
 """A first line such as ``sep=;``, which tells a spreadsheet the delimiter and is not shown."""
 
-UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+BLANK_LINES = re.compile(rb"(?:(?<=[\r\n])[ \t]*(?:\r\n|\n|\r|\Z))+\Z")
+"""Lines at the end of a file."""
 
+MOST_COLUMNS = 100_000
 HEAD_BYTES = 1 << 18
-BYTES_PER_ROW = 16
-"""Bytes that Arrow reads at once per row of a batch; longer rows make smaller batches."""
+_LARGEST_EXACT_INTEGER = 2.0**53
+"""Below this, a whole 64-bit float stands for one integer only."""
 
 
-def _read_bytes(path: Path, name: str, most: int = -1) -> bytes:
-    """Read the first ``most`` bytes of a file, unpacked, or all."""
-    try:
-        with path.open("rb") as file:
-            if path.suffix.lower() != ".gz":
-                content = file.read(most)
-            else:
-                try:
-                    limit = unpack_limit(path) + 1 if most < 0 else most
-                    content = gzip.GzipFile(fileobj=file).read(limit)
-                    check_unpacked(path, len(content))
-                except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-                    raise BadInput(
-                        f"{name} is not a complete gzip file ({error}); compress it again"
-                    ) from None
-    except OSError as error:
+def read_table(source: Path | str | pd.DataFrame | Table, role: Role) -> Table:
+    """Read a whole file, or convert a DataFrame, to a table of text.
+
+    Headers lose surrounding space, cells keep it. The index of a DataFrame becomes a column if
+    it has a name. A CSV file may begin with a line such as ``sep=;``; otherwise ``.tsv`` and
+    ``.tab`` files are split at tabs and others at the delimiter that splits the header into the
+    most cells. A first column without a header is called :data:`INDEX_COLUMN`.
+    """
+    if isinstance(source, Table):
+        table = source
+    elif isinstance(source, pd.DataFrame):
+        table = make_table(source, role)
+    elif isinstance(source, str | os.PathLike):
+        path, name = Path(source), str(source)
+        ending = _find_ending(path, name, role)
+        read = {PARQUET: read_parquet, WORKBOOKS: read_workbook, DELIMITED: read_delimited}
+        table = next(read[endings](path, name) for endings in read if ending in endings)
+    else:
         raise BadInput(
-            f"{name} cannot be read ({error.strerror}); give a file you may read"
-        ) from None
-    if not content.strip():
-        raise BadInput(f"{name} is empty; give a header row and at least one row below it")
-    return content
-
-
-def read_delimited(path: Path, name: str) -> Table:
-    """Read a whole file."""
-    content, _, encoding = _decode(_read_bytes(path, name))
-    layout = _read_layout(content, path, name)
-    content = content[layout.start :]
-    if b"\0" in content:
-        row = len((content[: content.index(0)] + b".").splitlines())
-        raise BadInput(f"{name}, row {row}: there is a NUL byte; write the file again as text")
-    _, *rows = _parse(content, layout.delimiter, name)[0]
-    while rows and _is_blank_line(rows[-1], layout.delimiter):
-        rows.pop()
-    width = len(layout.headers)
-    rows = [
-        cells if len(cells) == width else _fit_row(cells, row, layout, name)
-        for row, cells in enumerate(rows, 2)
-    ]
-    columns = zip(*rows, strict=True) if rows else ([] for _ in layout.headers)
-    frame = pd.DataFrame({at: pd.Series(column, dtype="str") for at, column in enumerate(columns)})
-    frame.columns = pd.Index(layout.headers, dtype="str")
-    return Table(name, frame, first_row=2, encoding=encoding)
-
-
-def read_head(path: Path, name: str) -> tuple[Layout, str]:
-    """Return how the rows of a file are written, and its codec."""
-    content = _read_bytes(path, name, HEAD_BYTES)
-    if len(content) == HEAD_BYTES:
-        content = content[: content.rfind(b"\n") + 1] or content
-    content, codec, _ = _decode(content)
-    return _read_layout(content, path, name), codec
-
-
-def _utf_16_codec(content: bytes) -> str | None:
-    """Return the codec of a file in UTF-16, with or without a mark at its start, or None."""
-    if content.startswith(UTF_16_MARKS):
-        return "utf-16"
-    head = content[:2000]
-    second, first = head[1::2].count(0), head[::2].count(0)
-    if max(first, second) < 0.4 * len(head[::2]) or min(first, second) > 0:
-        return None
-    return "utf-16-le" if second > first else "utf-16-be"
-
-
-def _decode(content: bytes) -> tuple[bytes, str, str]:
-    """Return the text of a file in UTF-8, the codec of the file, and its encoding in words."""
-    utf_16 = _utf_16_codec(content)
-    # Windows has printable characters where Latin-1 has controls.
-    codecs = {"utf8": "UTF-8", "cp1252": "latin-1", "latin-1": "latin-1"}
-    for codec, encoding in (codecs if utf_16 is None else {utf_16: "UTF-16"}).items():
-        with suppress(UnicodeDecodeError):
-            text = content.decode(codec)
-            return content if codec == "utf8" else text.encode(), codec, encoding
-    return content.decode(codec, "replace").encode(), codec, encoding
-
-
-def _is_blank_line(cells: list[str], delimiter: str) -> bool:
-    """Return whether a line holds only space; ``""`` is an empty cell instead."""
-    if len(cells) > 1:
-        return delimiter == "\t" and not any(map(str.strip, cells))
-    return not cells or cells[0].isspace()
-
-
-def _fit_row(cells: list[str], row: int, layout: Layout, name: str) -> list[str]:
-    """Return a row without the empty cells that have no header; refuse another wrong length."""
-    width = len(layout.headers)
-    if len(cells) == width + layout.num_unnamed:
-        if any(map(str.strip, cells[width:])):
-            raise BadInput(
-                f"{name}, row {row}: {quote(' '.join(cells[width:]))} is in a column without a "
-                "header; name it in row 1, or delete the column"
-            )
-        return cells[:width]
-    if width == 1 and not cells:
-        return [""]
-    if _is_blank_line(cells, layout.delimiter):
-        raise BadInput(f"{name}, row {row} is empty; delete the line")
-    parted = DELIMITER_NAMES.get(layout.delimiter, repr(layout.delimiter))
-    remedy = (
-        "put cells that contain one between quotes"
-        if len(cells) > width
-        else "add the cells that are missing, even if they are empty"
-    )
-    raise BadInput(
-        f"{name}, row {row}: {len(cells)} cell(s) where the header has {width}, beginning "
-        f"{', '.join(map(repr, cells[:3]))}; cells are separated by {parted}: {remedy}"
-    )
-
-
-def read_delimited_batches(
-    path: Path, name: str, columns: Mapping[str, CellKind], batch_rows: int
-) -> Iterator[Batch]:
-    """Read some columns of a file, at most about ``batch_rows`` rows at a time."""
-    import pyarrow as pa
-    import pyarrow.csv as arrow_csv
-
-    layout, codec = read_head(path, name)
-    num_read = 0
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            reader = arrow_csv.open_csv(
-                stream,
-                arrow_csv.ReadOptions(
-                    use_threads=False,  # With threads, errors do not name the row.
-                    block_size=max(1 << 16, batch_rows * BYTES_PER_ROW),
-                    column_names=[
-                        *layout.headers,
-                        *(f"\0{position}" for position in range(layout.num_unnamed)),
-                    ],
-                    skip_rows=layout.num_lines,
-                    encoding=codec,
-                ),
-                arrow_csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=False),
-                arrow_csv.ConvertOptions(
-                    column_types={header: arrow_type(kind) for header, kind in columns.items()},
-                    include_columns=list(columns),
-                    null_values=[""],
-                ),
-            )
-            for batch in reader:
-                arrays = {header: batch.column(header) for header in columns}
-                yield Batch(name, arrays, num_read + 2)
-                num_read += len(batch)
-    except pa.ArrowInvalid as error:
-        raise _explain_arrow(str(error), layout, name, num_read) from None
-    except (OSError, UnicodeError) as error:
-        raise BadInput(
-            f"{name} cannot be read after row {num_read + 1:,} ({error}); it is cut short or "
-            "damaged: write or download it again"
-        ) from None
-
-
-def _explain_arrow(message: str, layout: Layout, name: str, num_read: int) -> BadInput:
-    """Return Arrow's message about a CSV file with file, row, value and remedy."""
-    line = re.search(r"Row #(\d+)", message)
-    row = num_read + 2 if line is None else int(line[1]) - layout.num_lines + 1
-    value = re.search(r"invalid value '(.*)'", message, re.DOTALL)
-    if value is None:
-        reason = message.splitlines()[0].split(": ", 2)[-1]
-        return BadInput(
-            f"{name}, row {row}: {reason}; correct the row, or download the file again if it was "
-            "cut short"
+            f"{role}: {type(source).__name__!r} is not a table; give the path of a file, or a "
+            "pandas DataFrame"
         )
-    column = re.search(r"column #(\d+)", message)
-    header = "" if column is None else f", column {layout.headers[int(column[1])]}"
-    kind = "number" if "double" in message else "whole number, as others are"
-    return BadInput(
-        f"{name}, row {row}{header}: {quote(value[1])} is not a {kind}; correct the cell, or "
-        "give a table of nodes with this id"
-    )
+    if len(table) == 0:
+        raise BadInput(
+            f"{table.name}: there are no rows of {role}, only headers; add at least one row"
+        )
+    return table
+
+
+def _find_ending(path: Path, name: str, role: Role) -> str:
+    """Return the ending of a file that exists and can be read."""
+    endings = ", ".join(DELIMITED + PARQUET + WORKBOOKS)
+    if name == "-" or path.is_fifo() or path.is_char_device():
+        raise BadInput(
+            f"{name} is a pipe, which is not read: tables are read from files ending in "
+            f"{endings}; write the table of {role} to such a file"
+        )
+    known = DELIMITED + PARQUET + WORKBOOKS
+    ending = next((each for each in known if path.name.lower().endswith(each)), None)
+    if ending is None:
+        raise BadInput(
+            f"{name}: the ending {path.suffix!r} is none of {endings}; save the table as CSV, TSV "
+            "or Parquet"
+        )
+    if path.is_dir():
+        raise BadInput(f"{name} is a folder; give the file of {role} in it")
+    if not path.exists():
+        raise BadInput(f"{name} does not exist; give the table of {role}")
+    return ending
 
 
 @dataclass(frozen=True)
@@ -234,20 +116,152 @@ class Layout:
     num_unnamed: int = 0
 
 
+def read_delimited(path: Path, name: str) -> Table:
+    """Read a text file."""
+    content, _, encoding = _decode(_read_bytes(path, name))
+    layout = _read_layout(content, path, name)
+    if b"\0" in content:
+        row = len((content[layout.start : content.index(0)] + b".").splitlines())
+        raise BadInput(f"{name}, row {row}: there is a NUL byte; write the file again as text")
+    content = BLANK_LINES.sub(b"", content[layout.start :])
+    if content.count(b'"') % 2:
+        _refuse_quotes(content, layout.delimiter, name)
+    wrong: list[Any] = []
+
+    def note(row: Any) -> str:
+        wrong.append(row)
+        return "skip"
+
+    headers = [f"{at}" for at in range(len(layout.headers) + layout.num_unnamed)]
+    try:
+        cells = pa.csv.read_csv(
+            io.BytesIO(content),
+            pa.csv.ReadOptions(
+                use_threads=False,  # With threads, errors do not name the row.
+                block_size=max(1 << 20, min(len(content) + 1, (1 << 31) - 1)),
+                column_names=headers,
+                skip_rows_after_names=1,
+            ),
+            pa.csv.ParseOptions(
+                delimiter=layout.delimiter,
+                newlines_in_values=True,
+                ignore_empty_lines=False,
+                invalid_row_handler=note,
+            ),
+            pa.csv.ConvertOptions(column_types=dict.fromkeys(headers, pa.large_string())),
+        )
+    except pa.ArrowInvalid as error:
+        raise BadInput(f"{name} cannot be read ({error}); write the file again as text") from None
+    if wrong:
+        _refuse_row(wrong[0], layout, name)
+    frame = cells.to_pandas().astype("str")
+    while len(headers) > 1 and len(frame) and not any(map(str.strip, frame.iloc[-1])):
+        frame = frame.iloc[:-1]
+    width = len(layout.headers)
+    for at in range(width, frame.shape[1]):
+        rows = np.flatnonzero(frame.iloc[:, at].str.strip() != "")
+        if len(rows):
+            raise BadInput(
+                f"{name}, row {rows[0] + 2}: {quote(frame.iloc[rows[0], at])} is in a column "
+                "without a header; name it in row 1, or delete the column"
+            )
+    frame = frame.iloc[:, :width]
+    frame.columns = pd.Index(layout.headers, dtype="str")
+    return Table(name, frame, first_row=2, encoding=encoding)
+
+
+def _refuse_row(row: Any, layout: Layout, name: str) -> None:
+    width, parted = len(layout.headers), DELIMITERS.get(layout.delimiter, repr(layout.delimiter))
+    few = row.actual_columns < width
+    remedy = (
+        "add the cells that are missing, even if they are empty"
+        if few
+        else ("put cells that contain one between quotes")
+    )
+    cells = next(csv.reader([row.text], delimiter=layout.delimiter), [])
+    raise BadInput(
+        f"{name}, row {row.number}: {row.actual_columns} cell(s) where the header has {width}, "
+        f"beginning {', '.join(map(quote, cells[:3]))}; cells are separated by {parted}: {remedy}"
+    )
+
+
+def _refuse_quotes(content: bytes, delimiter: str, name: str) -> None:
+    """Refuse a file with an odd number of quotes, if one is never closed."""
+    rows = 0
+    text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
+    limit = csv.field_size_limit(len(content) + 1)
+    try:
+        for _ in csv.reader(text, delimiter=delimiter, strict=True):
+            rows += 1
+    except csv.Error:
+        raise BadInput(
+            f"{name}, row {rows + 1}: a quote is opened and never closed; close it, and write a "
+            'quote inside quotes twice: ""'
+        ) from None
+    finally:
+        csv.field_size_limit(limit)
+
+
+def read_head(path: Path, name: str) -> tuple[Layout, str]:
+    """Return how the rows of a text file are written, and its codec."""
+    content = _read_bytes(path, name, HEAD_BYTES)
+    if len(content) == HEAD_BYTES:
+        content = content[: content.rfind(b"\n") + 1] or content
+    content, codec, _ = _decode(content)
+    return _read_layout(content, path, name), codec
+
+
+def _read_bytes(path: Path, name: str, most: int = -1) -> bytes:
+    """Read the first ``most`` bytes of a file, unpacked, or all."""
+    try:
+        with path.open("rb") as file:
+            if path.suffix.lower() != ".gz":
+                content = file.read(most)
+            else:
+                limit = unpack_limit(path) + 1 if most < 0 else most
+                content = gzip.GzipFile(fileobj=file).read(limit)
+                check_unpacked(path, len(content))
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise BadInput(f"{name} is not a complete gzip file ({error}); compress it again") from None
+    except OSError as error:
+        raise BadInput(
+            f"{name} cannot be read ({error.strerror}); give a file you may read"
+        ) from None
+    if not content.strip():
+        raise BadInput(f"{name} is empty; give a header row and at least one row below it")
+    return content
+
+
+def _decode(content: bytes) -> tuple[bytes, str, str]:
+    """Return the text of a file in UTF-8, the codec of the file, and its encoding in words."""
+    # Windows has printable characters where Latin-1 has controls.
+    codecs = {"utf8": "UTF-8", "cp1252": "latin-1", "latin-1": "latin-1"}
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        codecs = {"utf-16": "UTF-16"}
+    for codec, encoding in codecs.items():
+        with suppress(UnicodeDecodeError):
+            text = content.decode(codec)
+            return content if codec == "utf8" else text.encode(), codec, encoding
+    return content.decode(codec, "replace").encode(), codec, encoding
+
+
 def _read_layout(content: bytes, path: Path, name: str) -> Layout:
     """Find the delimiter and the headers in the first bytes of a file, or in all of it."""
     separator = SEPARATOR_LINE.match(content)
     start = 0 if separator is None else separator.end()
-    content = content[start:]
+    lines = io.TextIOWrapper(
+        io.BytesIO(content[start:]), encoding="utf-8-sig", errors="replace", newline=""
+    )
     if separator is not None:
         delimiter = separator[1].decode()
     elif path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab")):
         delimiter = "\t"
     else:
-        delimiter = max(DELIMITERS, key=lambda mark: _count_headers(content, mark, name))
-    rows, num_lines = _parse(content, delimiter, name, most=1)
-    headers = [header.strip() for header in rows[0]] if rows else []
-    if not headers:
+        counts = {mark: len(_read_header(lines, mark)[0]) for mark in DELIMITERS}
+        delimiter = max(counts, key=lambda mark: counts[mark])
+    cells, num_lines = _read_header(lines, delimiter)
+    headers = [header.strip() for header in cells]
+    if not any(headers):
         raise BadInput(f"{name}, row 1 is empty; begin the file with the header row")
     if headers[0] == "" and len(headers) > 1 and INDEX_COLUMN not in headers:
         headers[0] = INDEX_COLUMN
@@ -259,140 +273,210 @@ def _read_layout(content: bytes, path: Path, name: str) -> Layout:
     return Layout(delimiter, tuple(headers), start, num_lines, num_all - len(headers))
 
 
-def _count_headers(content: bytes, delimiter: str, name: str) -> int:
-    try:
-        rows, _ = _parse(content, delimiter, name, most=1)
-    except BadInput:  # Quotes that end before another delimiter.
-        return 0
-    return len(rows[0]) if rows else 0
+def _read_header(lines: io.TextIOWrapper, delimiter: str) -> tuple[list[str], int]:
+    lines.seek(0)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    with suppress(csv.Error):  # quotes that end before another delimiter
+        return next(reader, []), reader.line_num
+    return [], 0
 
 
-def _parse(
-    content: bytes, delimiter: str, name: str, most: int | None = None
-) -> tuple[list[list[str]], int]:
-    """Return the first ``most`` rows, or all, and the number of lines they take."""
-    text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", errors="replace", newline="")
-    reader = csv.reader(text, delimiter=delimiter, strict=True)
-    rows: list[list[str]] = []
-    # A cell may be as long as the file: the default limit would report an open quote instead.
-    limit = csv.field_size_limit(len(content) + 1)
-    try:
-        rows.extend(islice(reader, most))
-    except csv.Error as error:
-        what = f"quotes are wrong ({error})"
-        if "unexpected end of data" in str(error):
-            what = "a quote is opened and never closed"
+def check_headers(headers: Sequence[str], name: str) -> None:
+    """Raise an error if headers are missing or repeated."""
+    if not headers:
+        raise BadInput(f"{name}: there are no columns; give a table with a header row")
+    if len(headers) > MOST_COLUMNS:
         raise BadInput(
-            f"{name}, row {len(rows) + 1}: {what}; close it, and write a quote inside quotes "
-            'twice: ""'
-        ) from None
-    finally:
-        csv.field_size_limit(limit)
-    return rows, reader.line_num
+            f"{name}: has {len(headers):,} columns, and tables may have {MOST_COLUMNS:,}; delete "
+            "some, or give wide features as a graph file (.npz)"
+        )
+    seen: dict[str, int] = {}
+    for position, header in enumerate(headers, 1):
+        if header == "":
+            raise BadInput(
+                f"{name}, row 1: column {position} of {len(headers)} has no header; "
+                "name it, or delete the column"
+            )
+        if header in seen:
+            raise BadInput(
+                f"{name}, row 1: columns {seen[header]} and {position} are both called "
+                f"{header!r}; rename one"
+            )
+        seen[header] = position
 
 
-Role = Literal["nodes", "edges"]
+def make_table(frame: pd.DataFrame, name: str) -> Table:
+    """Convert a DataFrame of any types to a table of text."""
+    if frame.columns.nlevels > 1:
+        raise BadInput(
+            f"{name}: the headers have {frame.columns.nlevels} levels; give one, for example by "
+            "frame.columns = frame.columns.map('_'.join)"
+        )
+    named = [level for level in frame.index.names if level is not None]
+    for level in named:
+        if level in frame.columns or named.count(level) > 1:
+            raise BadInput(
+                f"{name}: the index and another column are both called {str(level)!r}; rename "
+                "one, or drop the index: frame.reset_index(drop=True)"
+            )
+    if named:
+        frame = frame.reset_index(level=named)
+    headers = tuple("" if pd.isna(header) else str(header).strip() for header in frame.columns)
+    check_headers(headers, name)
+    columns, typed = {}, set()
+    for position, header in enumerate(headers):
+        column = frame.iloc[:, position]
+        kind = column.dtype
+        if pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind):
+            typed.add(header)
+        try:
+            columns[header] = _write_as_text(column)
+        except UnicodeEncodeError as error:
+            raise BadInput(
+                f"{name}: column {header!r} holds {error.object!r}, half of a character; "
+                "correct the text, for example by text.encode('utf-8', 'replace').decode()"
+            ) from None
+    return Table(name, pd.DataFrame(columns), first_row=1, typed=frozenset(typed))
 
-DELIMITED = (".csv", ".tsv", ".tab", ".csv.gz", ".tsv.gz", ".tab.gz")
-PARQUET = (".parquet", ".pq")
-WORKBOOKS = (".xlsx",)
 
+def _write_as_text(column: pd.Series[Any]) -> pd.Series[str]:
+    """Convert a column of any type to text, the same text as a CSV file would hold.
 
-@dataclass(frozen=True)
-class Format:
-    """How files of a format are read: whole, the headers alone, or in batches of rows."""
-
-    read_all: Callable[[Path, str], Table]
-    read_headers: Callable[[Path, str], tuple[str, ...]]
-    read_batches: Callable[[Path, str, Mapping[str, CellKind], int], Iterator[Batch]]
-
-
-FORMATS = (
-    dict.fromkeys(
-        DELIMITED,
-        Format(read_delimited, lambda *file: read_head(*file)[0].headers, read_delimited_batches),
-    )
-    | dict.fromkeys(PARQUET, Format(read_parquet, read_parquet_headers, read_parquet_batches))
-    | dict.fromkeys(
-        WORKBOOKS,
-        Format(read_workbook, lambda *file: read_workbook(*file).columns, read_workbook_batches),
-    )
-)
-"""How files are read, by their ending."""
-
-
-def read_table(source: Path | str | pd.DataFrame | Table, role: Role) -> Table:
-    """Read a whole file, or convert a DataFrame, to a table of text.
-
-    Headers lose surrounding space, cells keep it. The index of a DataFrame becomes a column if
-    it has a name. A CSV file may begin with a line such as ``sep=;``; otherwise ``.tsv`` and
-    ``.tab`` files are split at tabs and others at the delimiter that splits the header into the
-    most cells. A first column without a header is called :data:`INDEX_COLUMN`.
+    Integers keep every digit. A column of floats that are all whole, which is what pandas makes
+    of integers with gaps, is written without ``.0``; other floats in the fewest digits that read
+    back the same. Booleans become ``true`` and ``false``, times ISO 8601 (without the time of
+    day where it is always midnight), lists JSON, and missing values empty cells.
     """
-    if isinstance(source, Table):
-        table = source
-    elif isinstance(source, pd.DataFrame):
-        table = make_table(source, role)
-    elif isinstance(source, str | os.PathLike):
-        table = _find_format(source, role).read_all(Path(source), str(source))
+    missing = column.isna().to_numpy(dtype=bool)
+    present = column[~missing]
+    kind = present.dtype
+    texts = np.full(len(column), "", dtype=object)
+    if pd.api.types.is_bool_dtype(kind):
+        texts[~missing] = np.where(present.to_numpy(dtype=bool), "true", "false")
+    elif pd.api.types.is_integer_dtype(kind):
+        unsigned = pd.api.types.is_unsigned_integer_dtype(kind)
+        texts[~missing] = present.to_numpy(dtype=np.uint64 if unsigned else np.int64).astype(str)
+    elif pd.api.types.is_float_dtype(kind):
+        is_short = str(kind).lower().startswith(("float32", "float["))
+        texts[~missing] = _write_floats(
+            present.to_numpy(dtype=np.float32 if is_short else np.float64)
+        )
     else:
-        raise BadInput(
-            f"{role}: {type(source).__name__!r} is not a table; give the path of a file, or a "
-            "pandas DataFrame"
-        )
-    if len(table) == 0:
-        raise BadInput(
-            f"{table.name}: there are no rows of {role}, only headers; add at least one row"
-        )
-    return table
+        texts[~missing] = _write_objects(present.astype(object).tolist())
+    return pd.Series(texts, dtype="str")
 
 
-def read_headers(path: Path | str, role: Role = "edges") -> tuple[str, ...]:
-    """Return the headers of a file without reading its rows."""
-    return _find_format(path, role).read_headers(Path(path), str(path))
+def _write_floats(values: NDArray[Any]) -> NDArray[np.str_]:
+    is_whole = np.isfinite(values) & (np.trunc(values) == values)
+    if (is_whole & (abs(values) < _LARGEST_EXACT_INTEGER)).all():
+        return values.astype(np.int64).astype(str)
+    return values.astype(str)
 
 
-def read_batches(
-    path: Path | str, columns: Mapping[str, CellKind], batch_rows: int, role: Role = "edges"
-) -> Iterator[Batch]:
-    """Read some columns of a file, at most about ``batch_rows`` rows at a time.
+def _write_objects(values: list[Any]) -> list[str]:
+    if values and all(isinstance(value, float | np.floating) for value in values):
+        return list(map(str, _write_floats(np.array(values, np.float64))))
+    if all(
+        isinstance(value, datetime.datetime)
+        and value.time() == datetime.time()
+        and value.tzinfo is None
+        for value in values
+    ):
+        return [value.date().isoformat() for value in values]
+    return [_write_object(value) for value in values]
 
-    Files are recognised as by :func:`read_table`, but quoted cells cannot contain line breaks.
-    Needs pyarrow.
-    """
-    name, read = str(path), _find_format(path, role).read_batches
+
+def _write_object(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=str)
+    if isinstance(value, list | tuple | np.ndarray):
+        return json.dumps([_write_object(item) for item in value], ensure_ascii=False)
+    return str(value)
+
+
+def read_workbook(path: Path, name: str) -> Table:
+    """Read the first sheet of a workbook, as a spreadsheet shows it; the first row has headers."""
     try:
-        import pyarrow  # noqa: F401
+        import openpyxl
     except ImportError:
         raise BadInput(
-            f"{name}: reading {role} in batches needs pyarrow; pip install 'crossgcn[parquet]'"
+            f"{name}: reading XLSX needs openpyxl; pip install 'crossgcn[xlsx]', or save the table "
+            "as CSV"
         ) from None
-    headers = read_headers(path, role)
-    for header in columns:
-        if header not in headers:
-            raise BadInput(
-                f"{name}: there is no column {header!r}; its columns are {', '.join(headers)}: "
-                "give files with the same headers"
-            )
-    yield from read(Path(path), name, columns, batch_rows)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            check_unpacked(path, sum(info.file_size for info in archive.infolist()))
+        sheets = []
+        for values in (True, False):
+            book = openpyxl.load_workbook(path, read_only=True, data_only=values)
+            sheets.append([list(row) for row in book.worksheets[0].iter_rows(values_only=True)])
+            book.close()
+    except BadInput:
+        raise
+    except Exception as error:  # a damaged file can raise any error
+        raise BadInput(
+            f"{name} cannot be read as XLSX ({error}); it is cut short or damaged: save it again"
+        ) from None
+    rows, formulas = sheets
+    for at, (shown, written) in enumerate(zip(rows, formulas, strict=True), 1):
+        for cell, formula in zip(shown, written, strict=False):
+            if cell is None and formula is not None:
+                raise BadInput(
+                    f"{name}, row {at}: the formula {quote(str(formula))} has no value; open the "
+                    "file in a spreadsheet program and save it, or save the table as CSV"
+                )
+    while rows and all(cell is None for cell in rows[-1]):
+        rows.pop()
+    if not rows:
+        raise BadInput(f"{name}: the first sheet is empty; put the table there")
+    width = max((at + 1 for row in rows for at, cell in enumerate(row) if cell is not None))
+    cells = [row[:width] + [None] * (width - len(row)) for row in rows[1:]]
+    headers = ["" if cell is None else str(cell) for cell in rows[0][:width]]
+    headers += [""] * (width - len(headers))
+    frame = pd.DataFrame(cells, columns=headers, dtype=object)
+    table = make_table(frame, name)
+    typed = {
+        header
+        for at, header in enumerate(table.columns)
+        if all(isinstance(cell, int | float) for cell in frame.iloc[:, at] if cell is not None)
+    }
+    return replace(table, first_row=2, typed=frozenset(typed))
 
 
-def _find_format(source: Path | str, role: Role) -> Format:
-    """Return the format of an existing file by its ending."""
-    name, path, endings = str(source), Path(source), ", ".join(FORMATS)
-    if name == "-" or path.is_fifo() or path.is_char_device():
+def read_parquet(path: Path, name: str) -> Table:
+    """Read a Parquet file."""
+    with reporting_damage(name), path.open("rb") as file:
+        # With a path instead of a file, pyarrow makes columns of folders called a=b.
+        frame = pd.read_parquet(file, engine="pyarrow", dtype_backend="pyarrow")
+        return make_table(frame, name)  # text is decoded here
+
+
+def read_parquet_headers(path: Path, name: str) -> tuple[str, ...]:
+    """Return the headers of a Parquet file."""
+    with reporting_damage(name), path.open("rb") as file:
+        headers = tuple(pq.ParquetFile(file).schema_arrow.names)
+    check_headers(headers, name)
+    return headers
+
+
+@contextmanager
+def reporting_damage(name: str) -> Iterator[None]:
+    """Refuse a Parquet file that cannot be read."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except Exception as error:  # a damaged file can raise any error
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(
-            f"{name} is a pipe, which is not read: tables are read from files ending in "
-            f"{endings}; write the table of {role} to such a file"
-        )
-    ending = next((ending for ending in FORMATS if path.name.lower().endswith(ending)), None)
-    if ending is None:
-        raise BadInput(
-            f"{name}: the ending {path.suffix!r} is none of {endings}; save the table as CSV, TSV "
-            "or Parquet"
-        )
-    if path.is_dir():
-        raise BadInput(f"{name} is a folder; give the file of {role} in it")
-    if not path.exists():
-        raise BadInput(f"{name} does not exist; give the table of {role}")
-    return FORMATS[ending]
+            f"{name} cannot be read as Parquet ({reason}); it is cut short or damaged: "
+            "write it again"
+        ) from None

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from crossgcn.data.tables.cells import (
-    DATE,
     MISSING_WORDS,
-    Decimal,
-    find_decimal,
+    PLAIN,
+    NumberStyle,
+    find_contradiction,
+    find_number_style,
     parse_numbers,
     plain_id,
     quote,
 )
 from crossgcn.errors import BadInput
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 INDEX_COLUMN = "Unnamed: 0"
 """What pandas calls a first column without a header: the index of a DataFrame it wrote."""
-
-CellKind = Literal["integer", "text", "number"]
-"""Type of a column read in batches: 64-bit integers, text as written, or 64-bit floats."""
 
 Mask = NDArray[np.bool_]
 
@@ -44,17 +37,21 @@ class Distinct:
         codes: For each cell, the position of its value.
         values: In order of first appearance, as written.
         missing_words: Words for a missing value, in lower case.
+        typed: Whether the source held numbers, not text, so that no style is guessed.
     """
 
     codes: NDArray[np.int64]
     values: tuple[str, ...]
     missing_words: frozenset[str] = MISSING_WORDS
+    typed: bool = False
 
     @classmethod
-    def of(cls, column: pd.Series[str], missing_words: frozenset[str] = MISSING_WORDS) -> Distinct:
+    def of(
+        cls, column: pd.Series[str], words: frozenset[str] = MISSING_WORDS, typed: bool = False
+    ) -> Distinct:
         """Find the different values of a column of text."""
         codes, values = pd.factorize(column)
-        return cls(codes.astype(np.int64, copy=False), tuple(values.tolist()), missing_words)
+        return cls(codes.astype(np.int64, copy=False), tuple(values.tolist()), words, typed)
 
     @cached_property
     def texts(self) -> list[str]:
@@ -77,22 +74,6 @@ class Distinct:
         return self.blank | self.is_one_of(self.missing_words)
 
     @cached_property
-    def numbers(self) -> NDArray[np.float64]:
-        """Each value as a number; NaN where it is missing or not a number."""
-        return self.read_numbers(self.decimal)
-
-    @cached_property
-    def decimal(self) -> Decimal:
-        """The decimal sign of the numbers."""
-        return find_decimal([text for text, _ in self.present])
-
-    def read_numbers(self, decimal: Decimal) -> NDArray[np.float64]:
-        """Return each value as a number with this decimal sign, NaN where it is none."""
-        numbers = np.full(len(self.values), np.nan)
-        numbers[~self.missing] = parse_numbers([text for text, _ in self.present], decimal)
-        return numbers
-
-    @cached_property
     def present(self) -> list[tuple[str, int]]:
         """Values that are not missing, without surrounding space, and their counts."""
         counts = self.counts.tolist()
@@ -103,26 +84,42 @@ class Distinct:
         """Number of cells with a value."""
         return self.num_cells(~self.missing)
 
+    @cached_property
+    def style(self) -> NumberStyle:
+        """How the numbers are written."""
+        return PLAIN if self.typed else find_number_style([text for text, _ in self.present])
+
+    @cached_property
+    def numbers(self) -> NDArray[np.float64]:
+        """Each value as a number; NaN where it is missing or not a number."""
+        return self.read_numbers(self.style)
+
+    def read_numbers(self, style: NumberStyle) -> NDArray[np.float64]:
+        """Return each value as a number, NaN where it is none; numbers are never read as text."""
+        numbers = np.full(len(self.values), np.nan)
+        texts = [text for text, _ in self.present]
+        numbers[~self.missing] = parse_numbers(texts, PLAIN if self.typed else style)
+        return numbers
+
+    def find_contradictions(self, style: NumberStyle) -> dict[int, str]:
+        """Map values to what in them contradicts the style of the training table."""
+        if self.typed and style.sign != "%":
+            return {}
+        percent = style.model_copy(update={"sign": "%"})
+        is_number = ~np.isnan(self.read_numbers(style)) | ~np.isnan(self.read_numbers(percent))
+        found = {
+            at: find_contradiction(self.texts[at], style)
+            for at in np.flatnonzero(is_number).tolist()
+        }
+        return {at: reason for at, reason in found.items() if reason is not None}
+
     def is_one_of(self, words: Set[str]) -> Mask:
         """Return whether each value is one of the lower-case words, in any case."""
         return np.array([text.lower() in words for text in self.texts], bool)
 
-    @cached_property
-    def dates(self) -> Mask:
-        """Whether each value is a date."""
-        return self.matches(DATE)
-
-    def matches(self, pattern: re.Pattern[str]) -> Mask:
-        """Return whether each value, without surrounding space, matches a pattern."""
-        return np.array([pattern.fullmatch(text) is not None for text in self.texts], bool)
-
     def num_cells(self, values: Mask) -> int:
         """Return the number of cells that hold the chosen values."""
         return int(self.counts[values].sum())
-
-    def first_row(self, code: int) -> int:
-        """Return the position of the first cell that holds a value."""
-        return int(np.argmax(self.codes == code))
 
 
 @dataclass(frozen=True)
@@ -136,16 +133,18 @@ class Table:
         first_row: Number of the first row below the header: 2 in a text file, where the
             header is row 1, and 1 in Parquet files and DataFrames.
         encoding: How the text of a file was encoded.
+        typed: Columns that held numbers, not text.
         missing_words: Words for a missing value, in lower case.
-        blank_columns: Columns in which only blank cells are missing values.
+        own_words: Other words for single columns.
     """
 
     name: str
     frame: pd.DataFrame
     first_row: int
     encoding: str = "UTF-8"
+    typed: frozenset[str] = frozenset()
     missing_words: frozenset[str] = MISSING_WORDS
-    blank_columns: frozenset[str] = frozenset()
+    own_words: Mapping[str, frozenset[str]] = field(default_factory=dict)
     _distinct: dict[tuple[str, frozenset[str]], Distinct] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -164,9 +163,10 @@ class Table:
 
     def distinct(self, column: str) -> Distinct:
         """Return the different values of a column; cached."""
-        words = frozenset() if column in self.blank_columns else self.missing_words
+        words = self.own_words.get(column, self.missing_words)
         if (column, words) not in self._distinct:
-            self._distinct[column, words] = Distinct.of(self.frame[column], words)
+            found = Distinct.of(self.frame[column], words, column in self.typed)
+            self._distinct[column, words] = found
         return self._distinct[column, words]
 
     def find(self, column: str, ids: Sequence[str]) -> NDArray[np.int64]:
@@ -186,15 +186,12 @@ class Table:
             found[lost] = plain.reindex(others, fill_value=-1).to_numpy()
         return found[distinct.codes]
 
-    def with_missing_words(self, words: Iterable[str] | None, target: str | None = None) -> Table:
-        """Return the same table with other words for a missing value.
-
-        By default they are :data:`MISSING_WORDS`, and in the ``target`` blank cells alone.
-        """
-        if words is not None:
-            return replace(self, missing_words=frozenset(words), blank_columns=frozenset())
-        blank = frozenset() if target is None else frozenset({target})
-        return replace(self, missing_words=MISSING_WORDS, blank_columns=blank)
+    def with_missing_words(
+        self, words: Iterable[str], own: Mapping[str, Iterable[str]] | None = None
+    ) -> Table:
+        """Return the same table with other words for a missing value, and ``own`` ones."""
+        of_columns = {column: frozenset(each) for column, each in (own or {}).items()}
+        return replace(self, missing_words=frozenset(words), own_words=of_columns)
 
     def refuse_cells(self, column: str, wrong: Mask, message: str, remedy: str) -> None:
         """Raise an error about the first wrong cell of a column, ``{value}``, if there is one."""
@@ -219,33 +216,3 @@ class Table:
             + (f"did you mean {hint}? " if hint else "")
             + f"its {len(self.columns)} columns are {shown}"
         )
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Consecutive rows of a file, for tables that are too large to be read whole.
-
-    Attributes:
-        columns: Arrow arrays by header; empty cells are null.
-        first_row: Number of the first row, counted as by :class:`Table`.
-    """
-
-    name: str
-    columns: Mapping[str, pa.Array]
-    first_row: int
-
-    def error(self, header: str, position: int, what: str, remedy: str) -> BadInput:
-        """Return an error that names file, row, column and value of a cell."""
-        value = self.columns[header][position].as_py()
-        shown = "an empty cell" if value is None else quote(str(value))
-        return BadInput(
-            f"{self.name}, row {self.first_row + position}, column {header}: {shown} {what}; "
-            f"{remedy}"
-        )
-
-
-def arrow_type(kind: CellKind) -> pa.DataType:
-    """Return the Arrow type of a column read in batches."""
-    import pyarrow as pa
-
-    return {"integer": pa.int64(), "text": pa.string(), "number": pa.float64()}[kind]

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
-from crossgcn.data.tables.checks import Problem, find_homophily, show_file, show_name
+from crossgcn.data.tables.checks.problems import CheckedTables, Problem, show_file, show_name
 from crossgcn.data.tables.labels import read_labels
 from crossgcn.reports.format import Summary, count
 from crossgcn.reports.terminal.tables import text_columns
@@ -43,7 +43,8 @@ def summarise_check(
     """Return how the tables were read and what was found; ``next_command`` if without errors."""
     severities = Counter(problem.severity for problem in problems)
     are_broken = any(problem.kind in BROKEN_IDS for problem in problems)
-    homophily = None if edges is None or are_broken else find_homophily(nodes, edges, plan)
+    checked = CheckedTables(plan.with_missing_words(nodes), edges, plan)
+    homophily = None if are_broken else checked.homophily
     return {
         "nodes": {
             "file": nodes.name,

@@ -1,382 +1,241 @@
-"""Rules about single columns of the node table."""
+"""Rules about columns of features."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import compress
 
 import numpy as np
 
 from crossgcn.data.tables.cells import (
-    DateOrder,
-    are_ambiguous_dates,
-    are_whole,
-    find_date_order,
-    find_numbers_as_text,
-    how_to_write_number,
-    parse_date,
-    quote,
+    MISSING_WORDS,
+    find_ambiguous_points,
+    find_date_formats,
+    parse_dates,
 )
-from crossgcn.data.tables.checks.leaks import count_errors_by_value, r2_of_column
+from crossgcn.data.tables.checks.leaks import codes_of, find_copies, r2_told, share_told
 from crossgcn.data.tables.checks.problems import (
-    Hits,
-    Place,
-    Problem,
-    Severity,
-    check_alike,
-    error,
-    find_similar,
+    CheckedTables,
     share_of,
-    warning,
+    show_name,
 )
-from crossgcn.data.tables.columns import MAX_CODES, holds_dates
-from crossgcn.data.tables.labels import Labels
-from crossgcn.data.tables.plan import NO_HEADER, SHOWN, ColumnKind, TablePlan
-from crossgcn.data.tables.table import Mask, Table
-
-MIN_SHARE_NUMBERS_AS_TEXT = 0.8
-"""Share of numbers, however written, in a column that should be numeric."""
-
-MIN_SHARE_MIXED = 0.5
-"""Share of plain numbers in a column of numbers and words."""
-
-MIN_STAND_INS = 3
-STAND_IN_DISTANCE = 3.0
-"""Distance of a stand-in from other numbers, as a multiple of their range."""
-
-MIN_OTHER_VALUES = 3
-"""Fewer nodes with an unusual value are too few to learn from."""
-
-_OTHER_ORDER: dict[DateOrder, DateOrder] = {
-    "day first": "month first",
-    "month first": "day first",
-}
-
-ENOUGH_NODES = 50
-MANY_CATEGORIES = 20
-
-STAND_IN = re.compile(r"-?(9{2,6}|99\.0+|999\.0+)|-1|-1\.0+")
-SPREADSHEET_ERROR = re.compile(
-    r"#(REF!|DIV/0!|VALUE!|NAME\?|NUM!|NULL!|N/A|SPILL!|####*)", re.IGNORECASE
-)
-GARBLED = re.compile("\ufffd|Ã[\u0080-\u00bf\u2018-\u201d\u20ac]|â€|Â[\u00a0-\u00bf]")
-ID_NAME = re.compile(r"(?:^|.*[_\W])(id|ids|uid|uuid|guid|no|nr|number|num|key|index|row)")
+from crossgcn.data.tables.columns import MAX_CODES
+from crossgcn.data.tables.encode.words import MIN_COUNT
 
 
-@dataclass(frozen=True)
-class _Column(Place):
-    """A column that is, or might have been, made into features."""
-
-    kind: ColumnKind
-    reason: str
-    id_column: str
-    warns_of_missing_words: bool
-    labels: Labels | None
-
-    @property
-    def missing_texts(self) -> str:
-        """How missing values are written: ``empty``, ``'NA'``, ``empty or 'NA'``."""
-        words = set(compress(self.distinct.texts, self.distinct.missing))
-        return " or ".join(quote(word) if word else "empty" for word in sorted(words))
-
-    @cached_property
-    def is_plain_number(self) -> Mask:
-        """Whether each different value is a number that is read as such."""
-        return ~np.isnan(self.distinct.numbers)
-
-    @property
-    def has_text(self) -> bool:
-        """Whether some value is not a number."""
-        return not self.is_plain_number.all()
-
-    @cached_property
-    def numbers_as_text(self) -> Mask:
-        """Numbers written with thousands separators or units, if the column seems numeric."""
-        distinct = self.distinct
-        none = np.zeros(len(distinct.values), bool)
-        if self.kind == "numeric" or holds_dates(distinct) or len(distinct.values) <= MAX_CODES:
-            return none
-        odd = ~self.is_plain_number & ~distinct.missing
-        found = find_numbers_as_text(
-            [text if is_odd else "" for text, is_odd in zip(distinct.texts, odd, strict=True)]
+def no_feature(tables: CheckedTables) -> None:
+    """A table of ids alone gives a model nothing to learn from."""
+    if not tables.plan.features:
+        message = "no column is left to learn from besides ids, target, split and ignored columns"
+        remedy = (
+            "add columns that describe the nodes, or choose some with --categorical, --numeric or "
+            "--lists"
         )
-        num_numbers = distinct.num_cells(found | self.is_plain_number)
-        seems_numeric = num_numbers >= MIN_SHARE_NUMBERS_AS_TEXT * distinct.num_present
-        return found if seems_numeric else none
+        tables.add("error", "no-feature", message, remedy)
 
-    def numbers_the_rows(self) -> bool:
-        """Return whether all-different values are text, run on, or are called a number."""
-        if self.kind in ("list", "date"):
-            return False
-        if self.kind == "categorical":
-            return True
-        numbers = self.distinct.numbers
-        if not are_whole(numbers):
-            return False
-        later, earlier = numbers[1:], numbers[:-1]
-        runs_on = bool((later > earlier).all() or (later < earlier).all())
-        is_dense = float(numbers.max()) - float(numbers.min()) < 1.1 * len(numbers)
-        return runs_on or is_dense or bool(ID_NAME.fullmatch(self.column.lower()))
 
-    @warning(
-        "{value} is in {share} of the cells and counts as missing, not as a category",
-        "if it is a category, leave {word} out of the words for a missing value: "
-        "--missing {others}",
-    )
-    def missing_word(self) -> Hits:
-        if self.kind == "categorical" and self.warns_of_missing_words:
-            yield from self.at_missing_words()
+def not_a_number(tables: CheckedTables) -> None:
+    """Text among numbers would count as missing without a word."""
+    for column in tables.plan.features:
+        if column.kind != "numeric":
+            continue
+        distinct = tables.nodes.distinct(column.name)
+        wrong = ~np.isfinite(distinct.numbers) & ~distinct.missing
+        words = sorted({text for text in compress(distinct.texts, wrong) if text.isalpha()})
+        added = f"give --missing {words[0]} if it means a missing value, " if words else ""
+        message = "{value} is not a finite number"
+        remedy = f"write a number such as 1234.5, {added}or leave the cell empty"
+        tables.add("error", "not-a-number", message, remedy, column.name, wrong[distinct.codes])
 
-    @warning(
-        "no cell has a value: each is {missing}; the column is left out",
-        "fill it or delete it",
-        stops=True,
-    )
-    def empty_column(self) -> Hits:
-        if self.distinct.num_present == 0:
-            yield self.whole(missing=self.missing_texts)
 
-    @warning(
-        "every cell is {value}, which does not distinguish nodes",
-        "delete the column, or check where it comes from",
-        stops=True,
-    )
-    def constant_column(self) -> Hits:
-        distinct = self.distinct
-        if not distinct.missing.any() and len({value for value, _ in distinct.present}) == 1:
-            yield self.whole(value=distinct.values[0])
+def not_a_date(tables: CheckedTables) -> None:
+    """Text among dates would count as missing without a word."""
+    for column in tables.plan.features:
+        if column.kind != "date":
+            continue
+        distinct = tables.nodes.distinct(column.name)
+        formats = find_date_formats([text for text, _ in distinct.present]) or [("%Y-%m-%d", 0)]
+        wrong = parse_dates(distinct.texts, formats[0][0]).isna().to_numpy() & ~distinct.missing
+        message = f"{{value}} is not a date written {formats[0][0]} as others are"
+        remedy = (
+            "write all dates as 2024-05-17, leave the cell empty, or take the column as text with "
+            "--categorical {column}"
+        )
+        tables.add("error", "not-a-date", message, remedy, column.name, wrong[distinct.codes])
 
-    @warning(
-        "{share} of the cells are {missing}",
-        "fill them, or leave the column out with --ignore {column}",
-    )
-    def mostly_missing(self) -> Hits:
-        num_nodes = len(self.table)
-        num_missing = num_nodes - self.distinct.num_present
-        if 2 * num_missing > num_nodes:
-            share = share_of(num_missing, num_nodes)
-            yield self.whole(share=share, missing=self.missing_texts)
 
-    @warning(
-        "every cell except {others} is {usual}; {value} is too rare to learn from",
-        "leave the column out with --ignore {column}, or check where it comes from",
-    )
-    def nearly_constant_column(self) -> Hits:
-        distinct, num_nodes = self.distinct, len(self.table)
-        usual = int(np.argmax(distinct.counts))
-        num_others = num_nodes - int(distinct.counts[usual])
-        if num_nodes < ENOUGH_NODES or num_others >= MIN_OTHER_VALUES or distinct.missing[usual]:
-            return
-        yield from self.at_rows(
-            distinct.codes != usual, others=num_others, usual=quote(distinct.values[usual])
+def ambiguous_number(tables: CheckedTables) -> None:
+    """6.059 between thousands would be read as 6."""
+    numeric = [column.name for column in tables.plan.features if column.kind == "numeric"]
+    if tables.plan.task == "regression" and tables.plan.target is not None:
+        numeric.append(tables.plan.target)
+    for name in numeric:
+        distinct = tables.nodes.distinct(name)
+        if not distinct.typed and distinct.style.decimal == ".":
+            message = (
+                "{value} is read with a decimal point, though every point has three digits after "
+                "it, as between thousands"
+            )
+            remedy = "if thousands are meant, write the numbers without the point"
+            rows = find_ambiguous_points(distinct.texts)[distinct.codes]
+            tables.add("warning", "ambiguous-number", message, remedy, name, rows)
+
+
+def ambiguous_dates(tables: CheckedTables) -> None:
+    """3/4/2024 is the third of April or the fourth of March."""
+    for column in tables.plan.features:
+        if column.kind != "date":
+            continue
+        distinct = tables.nodes.distinct(column.name)
+        formats = [each for each, _ in find_date_formats([text for text, _ in distinct.present])]
+        if len(formats) < 2:
+            continue
+        first, second = (parse_dates(distinct.texts, each) for each in formats[:2])
+        differ = ((first != second) & first.notna()).to_numpy()
+        message = (
+            f"{{value}} is read as {formats[0]}, though no date of the column tells the day and "
+            "the month apart"
+        )
+        remedy = "write dates as 2024-05-17"
+        tables.add(
+            "warning", "ambiguous-dates", message, remedy, column.name, differ[distinct.codes]
         )
 
-    @error("{value} is not a number", "{how}, or leave the cell empty")
-    def not_a_number(self) -> Hits:
-        if self.kind != "numeric":
-            return
-        wrong = ~self.is_plain_number & ~self.distinct.missing
-        if wrong.any():
-            first = self.distinct.values[int(np.argmax(wrong))]
-            yield from self.at_values(wrong, how=how_to_write_number(first))
 
-    @error("{value} is not a finite number", "write a finite number, or leave the cell empty")
-    def infinite_number(self) -> Hits:
-        if self.kind == "numeric":
-            yield from self.at_values(np.isinf(self.distinct.numbers))
-
-    @warning(
-        "{value} is read as {number:g}, though every point has three digits after it, as between "
-        "thousands",
-        "if thousands are meant, write the numbers without the point",
-    )
-    def ambiguous_point(self) -> Hits:
-        if self.kind == "numeric":
-            yield from self.at_ambiguous_points()
-
-    @warning(
-        "{value} is far from all other numbers ({low:g} to {high:g}) and may stand for a missing "
-        "one",
-        "leave the cell empty where {written} means unknown",
-    )
-    def stand_in_number(self) -> Hits:
-        if self.kind != "numeric":
-            return
-        distinct = self.distinct
-        finite = np.isfinite(distinct.numbers)
-        for position in np.flatnonzero(finite & (distinct.counts >= MIN_STAND_INS)):
-            if not STAND_IN.fullmatch(distinct.texts[position]):
+def missing_word(tables: CheckedTables) -> None:
+    """The education "none" is a category, and would silently be a missing value."""
+    plan, nodes = tables.plan, tables.nodes
+    names = [column.name for column in plan.features if column.kind == "categorical"]
+    if plan.task == "classification" and plan.target is not None:
+        names.append(plan.target)
+    for name in names:
+        distinct, is_target = nodes.distinct(name), name == plan.target
+        for word in sorted(MISSING_WORDS):
+            said = distinct.is_one_of({word})
+            count, is_missing = distinct.num_cells(said), word in distinct.missing_words
+            if count < max(3, 0.02 * len(nodes)) or is_missing == is_target:
                 continue
-            number = distinct.numbers[position]
-            others = distinct.numbers[finite & (distinct.numbers != number)]
-            if len(others) < MAX_CODES:
-                continue
-            low, high = float(others.min()), float(others.max())
-            distance = low - number if number < low else number - high
-            is_far = distance > STAND_IN_DISTANCE * (high - low)
-            if is_far or (number == -1 and low >= 0 and np.all(others != 1)):
-                written = quote(distinct.values[position])
-                is_same = distinct.numbers == number
-                yield from self.at_values(is_same, low=low, high=high, written=written)
+            share = share_of(count, len(nodes))
+            if is_target:
+                message = f"{{value}} is in {share} of the cells and counts as a class"
+                remedy = f"if it means an unknown class, empty the cells, or give --missing {word}"
+            else:
+                message = (
+                    f"{{value}} is in {share} of the cells and counts as missing, not as a category"
+                )
+                remedy = f"if it is a category, give --missing=-{word}"
+            tables.add("warning", "missing-word", message, remedy, name, said[distinct.codes])
 
-    @warning("{value} looks like a number, but is taken as text", "{how}")
-    def number_as_text(self) -> Hits:
-        found = self.numbers_as_text
-        if found.any():
-            first = self.distinct.values[int(np.argmax(found))]
-            yield from self.at_values(found, how=how_to_write_number(first))
 
-    @warning(
-        "{value} is text in a column of which {share} is numbers, so all of it is taken as text",
-        "empty such cells and take the rest as numbers with --numeric {column}, or split the "
-        "column",
-    )
-    def mixed_types(self) -> Hits:
-        distinct, is_number = self.distinct, self.is_plain_number
-        if self.kind in ("numeric", "list") or holds_dates(distinct) or self.numbers_as_text.any():
-            return
+def mixed_column(tables: CheckedTables) -> None:
+    """One word turns a column of numbers into hundreds of categories."""
+    for column in tables.columns:
+        distinct = tables.nodes.distinct(column.name)
+        is_number = ~np.isnan(distinct.numbers)
         num_numbers = distinct.num_cells(is_number)
-        is_mixed = MIN_SHARE_MIXED * distinct.num_present <= num_numbers < distinct.num_present
+        if column.kind not in ("categorical", "ignored") or 2 * num_numbers < distinct.num_present:
+            continue
+        is_mixed = num_numbers < distinct.num_present
         if is_mixed and len(np.unique(distinct.numbers[is_number])) > MAX_CODES:
             share = share_of(num_numbers, distinct.num_present)
-            yield from self.at_values(~is_number & ~distinct.missing, share=share)
+            message = f"{{value}} is text in a column of which {share} is numbers, so all is text"
+            remedy = (
+                "name words for missing values with --missing and take the rest as numbers with "
+                "--numeric {column}, or split the column"
+            )
+            rows = (~is_number & ~distinct.missing)[distinct.codes]
+            tables.add("warning", "mixed-column", message, remedy, column.name, rows)
 
-    @error(
-        "{value} is not a date",
-        "write it as 2024-05-17, leave the cell empty, or take the column as text with "
-        "--categorical {column}",
-    )
-    def not_a_date(self) -> Hits:
-        if self.kind == "date":
-            texts, order = self.distinct.texts, find_date_order(self.distinct.texts)
-            is_none = np.array([parse_date(text, order) is None for text in texts], bool)
-            yield from self.at_values(is_none & ~self.distinct.missing)
 
-    @warning(
-        "{value} is read as {day}, the {order}, though no date of the column tells the day and the "
-        "month apart",
-        "write dates as 2024-05-17",
-    )
-    def ambiguous_dates(self) -> Hits:
-        texts = self.distinct.texts
-        if self.kind == "date" and are_ambiguous_dates(texts):
-            order = find_date_order(texts)
-            parsed = {
-                text: (parse_date(text, order), parse_date(text, _OTHER_ORDER[order]))
-                for text in texts
-            }
-            differ = np.array([parsed[text][0] != parsed[text][1] for text in texts], bool)
-            first = texts[int(self.distinct.codes[np.argmax(differ[self.distinct.codes])])]
-            yield from self.at_values(differ, day=parsed[first][0], order=order)
+def id_as_feature(tables: CheckedTables) -> None:
+    """By a number of its own for every node, a model learns nodes by heart."""
+    ids = tables.nodes.distinct(tables.plan.id_column)
+    for column in tables.plan.features:
+        distinct, num_rows = tables.nodes.distinct(column.name), len(tables.nodes)
+        if len(distinct.values) < num_rows or num_rows < 20 or column.kind in ("list", "date"):
+            continue
+        numbers = distinct.numbers
+        is_dense = column.kind == "categorical" or (
+            bool((np.isfinite(numbers) & (np.floor(numbers) == numbers)).all())
+            and float(np.ptp(numbers)) < 1.1 * num_rows
+        )
+        if is_dense or distinct.texts == ids.texts:
+            message = "{value} is different for every node, like an id: models learn nodes by heart"
+            remedy = "leave the column out with --ignore {column}"
+            tables.add(
+                "warning",
+                "id-as-feature",
+                message,
+                remedy,
+                column.name,
+                np.ones(num_rows, bool),
+                count=1,
+            )
 
-    @warning(
-        "{value} is {what}: a model would learn nodes by heart",
-        "leave the column out with --ignore {column}",
-    )
-    def id_as_feature(self) -> Hits:
-        distinct, num_rows = self.distinct, len(self.table)
-        if self.kind == "ignored" or len(distinct.values) < num_rows or num_rows < MANY_CATEGORIES:
-            return
-        if distinct.texts == self.table.distinct(self.id_column).texts:
-            yield self.at_row(0, what="the node's id")
-        elif self.numbers_the_rows():
-            yield self.at_row(0, what="different for every node, like an id")
 
-    @warning(
-        "{value} is one of {once:,} categories, of {all:,}, that occur only once and share a "
-        "feature",
-        "group them where they are alike; the others of the column are used as they are",
-    )
-    def rare_categories(self) -> Hits:
-        distinct = self.distinct
-        once = ~distinct.missing & (distinct.counts == 1)
-        num_values, num_once = int((~distinct.missing).sum()), int(once.sum())
-        all_different = num_values == len(distinct.codes)
-        if self.kind != "categorical" or all_different:
-            return
-        if num_values >= MANY_CATEGORIES and 2 * num_once > num_values:
-            yield from self.at_values(once, once=num_once, all=num_values)
+def left_out(tables: CheckedTables) -> None:
+    """A column that is silently left out may be the one that matters."""
+    for column in tables.columns:
+        if column.kind == "ignored":
+            message = f"the column is left out ({column.reason})"
+            remedy = (
+                "keep it with --categorical {column} where rows share values, or agree with "
+                "--ignore {column}"
+            )
+            tables.add("warning", "left-out", message, remedy, column.name)
 
-    @warning(
-        "{value} differs from {other} only in case or spaces",
-        "write both the same way if the same is meant",
-    )
-    def similar_categories(self) -> Hits:
-        if self.kind != "categorical":
-            return
-        names = self.distinct.texts
-        similar = {
-            second: first
-            for second, first in find_similar(names).items()
-            if not self.distinct.missing[second] and names[second] != names[first]
-        }
-        yield from self.at_similar(names, similar)
 
-    @warning(
-        "{value} is what a spreadsheet writes where a formula fails",
-        "correct the formula, or leave the cell empty",
-    )
-    def spreadsheet_error(self) -> Hits:
-        if self.has_text:
-            yield from self.at_values(self.distinct.matches(SPREADSHEET_ERROR))
+def pooled_categories(tables: CheckedTables) -> None:
+    """Many categories of one node each share a feature, which few expect."""
+    for column in tables.plan.features:
+        distinct = tables.nodes.distinct(column.name)
+        rare = ~distinct.missing & (distinct.counts < MIN_COUNT)
+        num_rare, num_values = int(rare.sum()), int((~distinct.missing).sum())
+        if column.kind == "categorical" and not column.chosen and 2 * num_rare > num_values:
+            message = (
+                f"{{value}} is one of {num_rare:,} categories, of {num_values:,}, that only one "
+                "node has; they share one feature"
+            )
+            remedy = "group them where they are alike, or keep each with --categorical {column}"
+            rows = rare[distinct.codes]
+            tables.add("warning", "pooled-categories", message, remedy, column.name, rows)
 
-    @warning(
-        "{value} was read in the wrong encoding before it was saved",
-        "export it again as UTF-8",
-    )
-    def garbled_text(self) -> Hits:
-        if self.has_text:
-            values = self.distinct.values
-            garbled = [not value.isascii() and bool(GARBLED.search(value)) for value in values]
-            yield from self.at_values(np.array(garbled))
 
-    @warning(
-        "the column is left out ({reason}); {value} is one of its values; {cost}",
-        "keep it with --categorical {column} where rows share values, or agree with "
-        "--ignore {column}",
-    )
-    def left_out(self) -> Hits:
-        if self.kind == "ignored" and not self.numbers_as_text.any():
-            first = int(np.argmax(~self.distinct.missing[self.distinct.codes]))
-            yield self.at_row(first, reason=self.reason, cost=self._cost())
+def copied_column(tables: CheckedTables) -> None:
+    """A copy of the target gives it away; copies of a feature share its importance."""
+    plan, nodes, codes = tables.plan, tables.nodes, {}
+    if plan.target is not None:
+        codes[plan.target] = nodes.distinct(plan.target).codes
+    for column in plan.features:
+        own = codes_of(nodes.distinct(column.name), column.kind)
+        different = column.kind == "numeric" and len(np.unique(own)) == len(own)
+        if not different and len(own) - np.bincount(own).max() >= 5:
+            codes[column.name] = own
+    for name, first in find_copies(codes).items():
+        what = ", which is to be predicted" if first == plan.target else ""
+        message = f"it says the same as column {show_name(first)}{what}"
+        remedy = "leave one of them out with --ignore {column}"
+        tables.add("warning", "copied-column", message, remedy, name)
 
-    def _cost(self) -> str:
-        """Say how many rows share a value, and what it tells of the target where they do."""
-        distinct, labels = self.distinct, self.labels
-        shared = ((distinct.counts > 1) & ~distinct.missing)[distinct.codes]
-        if not shared.any():
-            return "no two rows share a value, so as categories they tell a model nothing"
-        words = f"{share_of(int(shared.sum()), len(shared))} of the rows share theirs with another"
-        known = shared if labels is None else shared & labels.known
-        if labels is None or known.sum() < ENOUGH_NODES:
-            return words
+
+def gives_target_away(tables: CheckedTables) -> None:
+    """A column that is known only once the target is makes every score look perfect."""
+    plan, labels, nodes = tables.plan, tables.labels, tables.nodes
+    if labels is None or labels.num_known < 20:
+        return
+    for column in plan.features:
+        distinct = nodes.distinct(column.name)
         if labels.numbers is not None:
-            r2 = r2_of_column(distinct, "categorical", known, labels.numbers)
-            return f"{words}, whose mean predicts the number with an R² of {r2:.2f}"
-        codes, num_classes = labels.codes[known], len(labels.names)
-        errors = count_errors_by_value(distinct.codes[known], codes, num_classes)
-        most = int(np.bincount(codes).max())
-        told, usual = share_of(len(codes) - errors, len(codes)), share_of(most, len(codes))
-        return f"{words}, and the others' class is right for {told} of them ({usual} by guessing)"
-
-
-def check_columns(
-    nodes: Table, plan: TablePlan, labels: Labels | None, severity: Severity | None = None
-) -> Iterator[Problem]:
-    """Yield problems of each column that is, or might have been, made into features.
-
-    Args:
-        severity: Of the problems to look for; by default both. Errors are found by one column after
-            the other.
-    """
-    id_column, warns = plan.id_column, plan.missing is None
-    columns = [
-        _Column(nodes, column.name, column.kind, column.reason, id_column, warns, labels)
-        for column in plan.columns
-        if column.kind not in ("id", "target", "split")
-        and not (column.kind == "ignored" and column.reason in ("as chosen", NO_HEADER, SHOWN))
-    ]
-    yield from check_alike(columns, severity)
+            r2 = r2_told(distinct, column.kind, labels)
+            is_told, what = r2 > 0.99, f"the column alone tells the number: R² is {r2:.3f}"
+        elif len(labels.names) > 1:
+            told, usual = (
+                share_told(distinct, column.kind, labels),
+                labels.counts.max() / labels.num_known,
+            )
+            is_told = 1 - told <= min(0.02, 0.1 * (1 - usual))
+            what = f"the column alone tells the class of {100 * told:.0f} % of the nodes"
+        else:
+            return
+        if is_told:
+            remedy = "leave it out with --ignore {column} if it is known only once the target is"
+            tables.add("warning", "gives-target-away", what, remedy, column.name)

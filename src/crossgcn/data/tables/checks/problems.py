@@ -1,28 +1,20 @@
-"""Problems of tables, and the rules that find them.
-
-A subject, such as a column, is a class; its rules are methods. :func:`error` and :func:`warning`
-decorate a method with a message and a remedy. The method yields a :class:`Hit` for each place
-where the rule applies.
-"""
+"""Problems of tables: what they hold, how they are written, and the tables they are about."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
-from typing import Any, ClassVar, Literal
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
-from crossgcn.data.tables.cells import (
-    MAX_VALUE_LENGTH,
-    MISSING_WORDS,
-    find_ambiguous_points,
-    fold_spelling,
-    quote,
-)
-from crossgcn.data.tables.table import Distinct, Mask, Table
+from crossgcn.data.tables.cells import MAX_VALUE_LENGTH, quote
+from crossgcn.data.tables.labels import Labels, read_labels
+from crossgcn.data.tables.plan import NO_HEADER, SHOWN, ColumnPlan, TablePlan
+from crossgcn.data.tables.table import Mask, Table
 
 Severity = Literal["error", "warning"]
 
@@ -31,9 +23,8 @@ MAX_COLUMNS_SHOWN = 3
 
 MAX_NAMES_SHOWN = 10
 
-MIN_MISSING_CELLS = 3
-MIN_MISSING_SHARE = 0.02
-"""A word for a missing value in fewer cells is not worth a warning."""
+MISSING, UNKNOWN = -1, -2
+"""In place of the position of a node: an end of an edge that is empty, or no node."""
 
 
 @dataclass(frozen=True)
@@ -80,161 +71,141 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Hit:
-    """A place where a rule applies; ``words`` fill in the message and the remedy."""
+class CheckedTables:
+    """The tables that rules look at, and the problems they append."""
 
-    table: Table
-    column: str | None = None
-    position: int | None = None
-    value: str | None = None
-    count: int = 1
-    words: Mapping[str, object] = field(default_factory=dict)
+    nodes: Table
+    edges: Table | None
+    plan: TablePlan
+    problems: list[Problem] = field(default_factory=list)
 
+    def add(
+        self,
+        severity: Severity,
+        kind: str,
+        message: str,
+        remedy: str,
+        column: str | None = None,
+        rows: Mask | None = None,
+        *,
+        table: Table | None = None,
+        count: int | None = None,
+    ) -> None:
+        """Append a problem at the first of the rows, or of the whole column or table.
 
-Hits = Iterator[Hit]
-Condition = Callable[[Any], Hits]
+        Nothing is appended if ``rows`` are given and none is true. ``{value}`` in the texts
+        stands for the cell, ``{column}`` for the column as an option takes it.
 
-
-@dataclass
-class Rule:
-    """A kind of problem, named like the method with hyphens.
-
-    Attributes:
-        message: ``{value}`` stands for the cell, other names for the words of the hit.
-        remedy: Likewise; ``{column}`` stands for the column as an option takes it.
-        stops: Whether later rules of the subject are skipped where this one applies.
-    """
-
-    names: ClassVar[set[str]] = set()
-
-    severity: Severity
-    message: str
-    remedy: str
-    stops: bool
-    find: Condition
-    name: str = ""
-
-    def __set_name__(self, owner: type[Subject], name: str) -> None:
-        self.name = name.replace("_", "-")
-        self.names.add(self.name)
-        owner.rules = (*vars(owner).get("rules", ()), self)
-
-    def apply(self, subject: Subject) -> Iterator[Problem]:
-        """Yield a problem for each hit."""
-        for hit in self.find(subject):
-            words = {"value": None if hit.value is None else quote(hit.value), **hit.words}
-            column = None if hit.column is None else _as_option(hit.column)
-            yield Problem(
-                kind=self.name,
-                severity=self.severity,
-                file=hit.table.name,
-                message=self.message.format(**words),
-                remedy=self.remedy.format(column=column, **words),
-                row=None if hit.position is None else hit.table.row_number(hit.position),
-                column=hit.column,
-                value=hit.value,
-                count=hit.count,
-            )
-
-
-def _rule(
-    severity: Severity, message: str, remedy: str, *, stops: bool = False
-) -> Callable[[Condition], Rule]:
-    return lambda find: Rule(severity, message, remedy, stops, find)
-
-
-error, warning = partial(_rule, "error"), partial(_rule, "warning")
-"""Decorate a method that finds what stops training, or what may spoil it."""
-
-
-class Subject:
-    """Something that rules are about; they apply in the order of the methods."""
-
-    rules: ClassVar[tuple[Rule, ...]] = ()
-
-    def check(self, severity: Severity | None = None) -> Iterator[Problem]:
-        """Yield the problems of the subject: all, or those of one severity."""
-        for rule in self.rules:
-            if severity not in (None, rule.severity):
-                continue
-            problems = list(rule.apply(self))
-            yield from problems
-            if problems and rule.stops:
+        Args:
+            table: The nodes by default.
+        """
+        table = self.nodes if table is None else table
+        row = value = None
+        if rows is not None:
+            positions = np.flatnonzero(rows)
+            if len(positions) == 0:
                 return
+            row, count = table.row_number(positions[0]), count or len(positions)
+            value = None if column is None else str(table.frame[column].iloc[positions[0]])
+        told = []
+        for text in (message, remedy):
+            text = text.replace("{value}", "" if value is None else quote(value))
+            told.append(text.replace("{column}", "" if column is None else _as_option(column)))
+        self.problems.append(
+            Problem(kind, severity, table.name, *told, row, column, value, count or 1)
+        )
+
+    @cached_property
+    def labels(self) -> Labels | None:
+        """What is to be predicted, without rare classes."""
+        return None if self.plan.target is None else read_labels(self.nodes, self.plan)
+
+    @cached_property
+    def columns(self) -> list[ColumnPlan]:
+        """Columns that are, or might have been, made into features."""
+        return [
+            column
+            for column in self.plan.columns
+            if column.kind not in ("id", "target", "split")
+            and not (column.kind == "ignored" and column.reason in ("as chosen", NO_HEADER, SHOWN))
+        ]
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """Position of each end of an edge among the different ids: ``[2, edges]``."""
+        if self.edges is None or self.plan.source_column is None:
+            return np.empty((2, 0), np.int64)
+        ids, found = self.nodes.distinct(self.plan.id_column).values, []
+        for column in (self.plan.source_column, str(self.plan.destination_column)):
+            distinct = self.edges.distinct(column)
+            nodes = self.edges.find(column, ids)
+            nodes[nodes < 0] = UNKNOWN
+            found.append(np.where(distinct.blank[distinct.codes], MISSING, nodes))
+        return np.stack(found)
+
+    @cached_property
+    def pairs(self) -> NDArray[np.int64]:
+        """Each pair of different neighbours once, as positions among the ids: ``[2, pairs]``."""
+        low, high = np.sort(self.ends, axis=0)
+        kept = (low >= 0) & (low != high)
+        span = len(self.nodes.distinct(self.plan.id_column).values)
+        return np.stack(np.divmod(pd.unique(low[kept] * span + high[kept]), span))
+
+    @cached_property
+    def homophily(self) -> dict[str, float] | None:
+        """How alike neighbours are, or None where no edge joins two labelled nodes.
+
+        For classes, ``same_class`` is the share of edges that join equal ones, and ``chance``
+        that share among random edges between nodes of the same degrees. For numbers,
+        ``correlation`` is that of the two ends. ``edges`` counts the edges that join labelled
+        nodes.
+        """
+        labels = self.labels
+        if labels is None or self.edges is None:
+            return None
+        ids = self.nodes.distinct(self.plan.id_column)
+        node_of_id = np.zeros(len(ids.values), np.int64)
+        node_of_id[ids.codes] = np.arange(len(ids.codes))
+        ends = node_of_id[self.pairs]
+        ends = ends[:, labels.known[ends].all(axis=0)]
+        num_edges = ends.shape[1]
+        if num_edges == 0:
+            return None
+        if labels.numbers is not None:
+            numbers = labels.numbers[np.concatenate([ends, ends[::-1]], 1)]
+            if not np.isfinite(numbers).all() or np.ptp(numbers) == 0:
+                return None
+            return {"edges": num_edges, "correlation": float(np.corrcoef(numbers)[0, 1])}
+        classes = labels.codes[ends]
+        mix = np.bincount(classes.ravel(), minlength=len(labels.names)) / (2 * num_edges)
+        return {
+            "edges": num_edges,
+            "same_class": float((classes[0] == classes[1]).mean()),
+            "chance": float((mix**2).sum()),
+        }
 
 
-def check_alike(columns: Sequence[Subject], severity: Severity | None = None) -> Iterator[Problem]:
-    """Yield the problems of columns; the same problem in many columns is reported once."""
-    found = [problem for column in columns for problem in column.check(severity)]
-    for kind in dict.fromkeys(rule.name for column in columns[:1] for rule in column.rules):
-        same = [problem for problem in found if problem.kind == kind]
+def merge_alike(problems: list[Problem]) -> list[Problem]:
+    """Report the same problem in many columns once."""
+    merged, done = [], set()
+    for problem in problems:
+        same = [each for each in problems if (each.kind, each.file) == (problem.kind, problem.file)]
         if len(same) <= MAX_COLUMNS_SHOWN:
-            yield from same
-            continue
-        names = [show_name(problem.column or "") for problem in same[1 : 1 + MAX_NAMES_SHOWN]]
-        num_more = len(same) - 1 - len(names)
-        more = f" and {num_more:,} more" if num_more else ""
-        message = f"{same[0].message}; likewise columns {', '.join(names)}{more}"
-        yield replace(same[0], message=message, count=sum(problem.count for problem in same))
+            merged.append(problem)
+        elif problem.kind not in done:
+            done.add(problem.kind)
+            names = [show_name(each.column or "") for each in same[1 : 1 + MAX_NAMES_SHOWN]]
+            num_more = len(same) - 1 - len(names)
+            more = f" and {num_more:,} more" if num_more else ""
+            message = f"{problem.message}; likewise columns {', '.join(names)}{more}"
+            count = sum(each.count for each in same)
+            merged.append(replace(problem, message=message, count=count))
+    return merged
 
 
-@dataclass(frozen=True)
-class Place(Subject):
-    """A column of a table."""
-
-    table: Table
-    column: str
-
-    @property
-    def distinct(self) -> Distinct:
-        """The different values of the column."""
-        return self.table.distinct(self.column)
-
-    def at_rows(self, rows: Mask, **words: Any) -> Hits:
-        """Yield a hit at the first of the rows, if there are any."""
-        positions = np.flatnonzero(rows)
-        if len(positions):
-            yield self.at_row(int(positions[0]), count=len(positions), **words)
-
-    def at_values(self, values: Mask, **words: Any) -> Hits:
-        """Yield a hit at the first cell with one of the different values, if there are any."""
-        yield from self.at_rows(values[self.distinct.codes], **words)
-
-    def at_ambiguous_points(self) -> Hits:
-        """Yield a hit at the first number whose point may separate thousands."""
-        distinct = self.distinct
-        found = find_ambiguous_points(distinct.texts)
-        if found.any():
-            first = int(distinct.codes[int(np.argmax(found[distinct.codes]))])
-            yield from self.at_values(found, number=float(distinct.numbers[first]))
-
-    def at_similar(self, names: Sequence[str], similar: Mapping[int, int]) -> Hits:
-        """Yield a hit at the first value whose name is like that of an ``other`` one."""
-        for second, earlier in [*similar.items()][:1]:
-            row = self.distinct.first_row(second)
-            yield self.at_row(row, count=len(similar), other=quote(names[earlier]))
-
-    def at_missing_words(self) -> Hits:
-        """Yield a hit for each frequent word that usually means a missing value."""
-        for word in sorted(MISSING_WORDS):
-            said = self.distinct.is_one_of({word})
-            count, num_cells = self.distinct.num_cells(said), len(self.table)
-            if count >= max(MIN_MISSING_CELLS, MIN_MISSING_SHARE * num_cells):
-                others = ",".join(sorted(MISSING_WORDS - {word}))
-                share = share_of(count, num_cells)
-                yield from self.at_values(said, share=share, word=quote(word), others=others)
-
-    def at_row(
-        self, position: int, *, count: int = 1, value: str | None = None, **words: Any
-    ) -> Hit:
-        """Return a hit at one row; its value is the cell unless given."""
-        if value is None:
-            value = str(self.table.frame[self.column].iloc[position])
-        return Hit(self.table, self.column, position, value, count, words)
-
-    def whole(self, *, value: str | None = None, **words: Any) -> Hit:
-        """Return a hit about the column as a whole."""
-        return Hit(self.table, self.column, value=value, words=words)
+def _as_option(column: str) -> str:
+    """Return a column as an option of the command line takes it."""
+    return shlex.quote(column.replace(",", "\\,"))
 
 
 def show_file(name: str) -> str:
@@ -243,25 +214,9 @@ def show_file(name: str) -> str:
 
 
 def show_name(name: str) -> str:
-    """Return a header as written, in quotes where it would break the line or is long."""
-    plain = name.isprintable() and name == name.strip() and 0 < len(name) <= MAX_VALUE_LENGTH
-    return name if plain else quote(name)
-
-
-def _as_option(column: str) -> str:
-    """Return a header as a shell and a list of columns take it."""
-    return shlex.quote(column.replace(",", "\\,")) if column.isprintable() else quote(column)
-
-
-def find_similar(values: Sequence[str]) -> dict[int, int]:
-    """Map positions of values to an earlier one that differs only in case or spaces."""
-    first: dict[str, int] = {}
-    similar = {}
-    for position, value in enumerate(values):
-        seen = first.setdefault(fold_spelling(value), position)
-        if seen != position:
-            similar[position] = seen
-    return similar
+    """Return a header as written, in quotes where it would break the line, cut when it is long."""
+    is_plain = name.isprintable() and name == name.strip() and len(name) <= MAX_VALUE_LENGTH
+    return name if is_plain else quote(name)
 
 
 def share_of(part: int, whole: int) -> str:

@@ -1,7 +1,13 @@
-"""Encode a table of nodes as a matrix of named features."""
+"""Encode a table of nodes as a matrix of named features.
+
+Each kind of column has an encoder: :class:`CategoryEncoder` (also for flags),
+:class:`NumberEncoder`, :class:`DateEncoder` and :class:`ListEncoder`. A new kind is a subclass of
+:class:`ColumnEncoder`, added to :data:`ENCODERS` and to ``AnyEncoder``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -11,21 +17,23 @@ from scipy import sparse
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.tables.encode.numbers import DateEncoder, NumberEncoder
-from crossgcn.data.tables.encode.words import (
-    CategoryEncoder,
-    FlagEncoder,
-    HashEncoder,
-    ListEncoder,
-    Unseen,
-)
-from crossgcn.data.tables.plan import HASHED_KINDS, SavedModel, TablePlan
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.encode.words import CategoryEncoder, ListEncoder, Unseen
+from crossgcn.data.tables.plan import SavedModel, TablePlan
+from crossgcn.data.tables.table import Distinct, Table
 from crossgcn.errors import BadInput
 
 AnyEncoder = Annotated[
-    CategoryEncoder | FlagEncoder | NumberEncoder | DateEncoder | ListEncoder | HashEncoder,
-    Field(discriminator="kind"),
+    CategoryEncoder | NumberEncoder | DateEncoder | ListEncoder, Field(discriminator="kind")
 ]
+
+ENCODERS: dict[str, Callable[[str, Distinct], Any]] = {
+    "categorical": CategoryEncoder.fit,
+    "flag": CategoryEncoder.fit_flag,
+    "numeric": NumberEncoder.fit,
+    "date": DateEncoder.fit,
+    "list": ListEncoder.fit,
+}
+"""How the encoder of a column is fitted, by its kind."""
 
 
 class TableEncoder(SavedModel):
@@ -39,7 +47,7 @@ class TableEncoder(SavedModel):
 
     saved_as = "the encoding"
 
-    version: Literal[3] = 3
+    version: Literal[4] = 4
     columns: tuple[AnyEncoder, ...]
     missing: tuple[str, ...]
 
@@ -47,14 +55,14 @@ class TableEncoder(SavedModel):
     def fit(cls, nodes: Table, plan: TablePlan) -> TableEncoder:
         """Fit an encoder to each column, whatever the order of rows; labels are not used."""
         nodes = plan.with_missing_words(nodes)
-        columns: list[AnyEncoder] = []
+        columns = []
         for column in plan.features:
-            name, distinct, bits = column.name, nodes.distinct(column.name), plan.hash_bits
-            if bits is not None and column.kind in HASHED_KINDS:
-                columns.append(HashEncoder.fit(name, distinct, bits, column.kind == "list"))
+            distinct = nodes.distinct(column.name)
+            if column.kind == "categorical" and column.chosen:  # every category counts
+                columns.append(CategoryEncoder.fit(column.name, distinct, min_count=1))
             else:
-                columns.append(_ENCODERS[column.kind].fit(name, distinct))
-        return cls(columns=tuple(columns), missing=plan.missing_words)
+                columns.append(ENCODERS[column.kind](column.name, distinct))
+        return cls(columns=tuple(columns), missing=plan.missing)
 
     @cached_property
     def space(self) -> FeatureSpace:
@@ -71,7 +79,7 @@ class TableEncoder(SavedModel):
         """Return the features of each row, float32 ``[rows, features]``, sorted within rows.
 
         Columns are found by their headers; other columns are ignored. Refuse a missing column,
-        and cells that are not the numbers or flags they should be.
+        and cells that are not the numbers, dates or flags they should be.
         """
         nodes = nodes.with_missing_words(self.missing)
         headers = set(nodes.columns)
@@ -94,15 +102,6 @@ class TableEncoder(SavedModel):
         nodes = nodes.with_missing_words(self.missing)
         found = (column.find_unseen(nodes.distinct(column.column)) for column in self.columns)
         return tuple(unseen for unseen in found if unseen is not None)
-
-
-_ENCODERS: dict[str, Any] = {
-    "categorical": CategoryEncoder,
-    "flag": FlagEncoder,
-    "numeric": NumberEncoder,
-    "date": DateEncoder,
-    "list": ListEncoder,
-}
 
 
 def _make_unique(names: list[str]) -> tuple[str, ...]:

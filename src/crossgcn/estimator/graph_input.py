@@ -1,0 +1,392 @@
+"""The graph of an estimator: which node each row is, and edges as users give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.data import Data, HeteroData
+
+from crossgcn.data.features import csr_tensor
+from crossgcn.data.graph import canonical_graph
+from crossgcn.errors import BadInput
+from crossgcn.graph.matrix import SparseMatrix
+from crossgcn.graph.neighbourhood import NeighbourLabels
+
+Array = NDArray[Any]
+Places = NDArray[np.int64]
+
+MOST_CHANGED = 2
+"""Rows without names are nodes by their position if at most so many columns are changed."""
+
+HOW_TO_NAME_ROWS = (
+    "say which node each row is: give X as a data frame with the index of the fit (in a Pipeline "
+    "with set_output(transform='pandas')), or node_index; give edge_index for new rows"
+)
+
+
+class GraphArguments(NamedTuple):
+    """The graph as users give it to ``fit`` and ``predict``."""
+
+    edge_index: Any = None
+    edge_weight: Any = None
+    node_index: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class FittedGraph:
+    """Nodes with features and edges, and the labels that neighbours see.
+
+    Attributes:
+        ids: The name of each node: its ``node_index``, its index in a data frame, or its number.
+        x: Features ``[nodes, features]``, an array or a SciPy CSR matrix, 32-bit.
+        edge_index: Edges between positions, undirected and unique.
+        edge_weight: Their weights, if there are any.
+    """
+
+    ids: pd.Index[Any]
+    x: Any
+    edge_index: Tensor
+    edge_weight: Tensor | None
+    labels: NeighbourLabels | None = None
+
+    @classmethod
+    def read(
+        cls, X: Any, given: GraphArguments, index: pd.Index[Any] | None
+    ) -> tuple[Self, Places]:
+        """Return the graph that users give with rows, and the node that each row is.
+
+        Args:
+            index: The index of ``X``, if it is a data frame.
+        """
+        data = given.edge_index
+        if isinstance(data, Data) and data.get("x") is not None:
+            x = features_of(data)
+            names = index if index is not None and len(index) == x.shape[0] else None
+            graph = cls._build(x, given._replace(node_index=None), names)
+            if x.shape[1] != X.shape[1]:
+                raise BadInput(
+                    f"X has {X.shape[1]} columns, but the features of the graph {x.shape[1]}; "
+                    "give the graph the features that X has, after all preprocessing"
+                )
+            places = graph.find(X, index, given.node_index)
+            differs = np.flatnonzero(_differing(graph.x[places], X).any(axis=1))
+            if len(differs):
+                raise BadInput(
+                    f"row {differs[0]} of X has other features than its node of the graph "
+                    f"({len(differs)} such in all); give the graph the features that X has, after "
+                    "all preprocessing"
+                )
+            return graph, places
+        return cls._build(X, given, index), np.arange(X.shape[0])
+
+    @classmethod
+    def _build(cls, X: Any, given: GraphArguments, index: pd.Index[Any] | None) -> Self:
+        """Make every row a node, named by ``node_index`` or by the index of a data frame."""
+        rows = X.shape[0]
+        ids: pd.Index[Any] = pd.RangeIndex(rows)
+        if given.node_index is not None:
+            ids = read_names(given.node_index, rows)
+        ends, weights = _read_edges(given, rows, None if given.node_index is None else ids)
+        if given.node_index is None and index is not None and index.is_unique:
+            ids = index
+        data = Data(
+            x=as_tensor(X),
+            edge_index=torch.from_numpy(ends),
+            edge_weight=None if weights is None else torch.from_numpy(weights),
+            y=torch.full((rows,), -1),
+            num_nodes=rows,
+        )
+        data = canonical_graph(data, "X")
+        return cls(ids, X, data.edge_index, data.get("edge_weight"))
+
+    @property
+    def num_edges(self) -> int:
+        """Edges between nodes, each direction counted."""
+        return self.edge_index.size(1)
+
+    def to_data(self) -> Data:
+        """Return features and edges as models are trained on them."""
+        return Data(
+            x=as_tensor(self.x),
+            edge_index=self.edge_index,
+            edge_weight=self.edge_weight,
+            y=torch.full((len(self.ids),), -1),
+            num_nodes=len(self.ids),
+        )
+
+    def find(self, X: Any, index: pd.Index[Any] | None, node_index: Any = None) -> Places:
+        """Return the node that each row is: by ``node_index``, by its index, or all in order.
+
+        An index 0, 1, 2, ... is what pandas gives any rows, and arrays have none: such rows are
+        the first nodes only if their features are, but for at most :data:`MOST_CHANGED` columns,
+        as in a permutation importance.
+        """
+        rows, nodes = X.shape[0], len(self.ids)
+        names = index
+        if node_index is not None:
+            names = read_names(node_index, rows, unique=False)
+        elif index is None or (index.name is None and index.equals(pd.RangeIndex(rows))):
+            if rows <= nodes:
+                changed = int(_differing(self.x[:rows], X).any(axis=0).sum())
+                if changed <= min(MOST_CHANGED, X.shape[1] - 1) and (changed or rows):
+                    return np.arange(rows)
+            raise BadInput(
+                f"the {rows} rows of X are not known among the {nodes} nodes of the fit; "
+                f"{HOW_TO_NAME_ROWS}"
+            )
+        assert names is not None
+        places: Places = self.ids.get_indexer(names)
+        lost = np.flatnonzero(places < 0)
+        if len(lost):
+            (name,) = names[lost[:1]].tolist()
+            raise BadInput(
+                f"row {lost[0]} of X is {name!r}, which is none of the {nodes} nodes of "
+                f"the fit ({len(lost)} such rows in all); {HOW_TO_NAME_ROWS}"
+            )
+        return places
+
+    def with_rows(self, X: Any, places: Places) -> Self:
+        """Return the graph with these rows as features of their nodes, no two of the same."""
+        if sp.issparse(self.x):
+            order = np.arange(len(self.ids))
+            order[places] = len(self.ids) + np.arange(len(places))
+            return replace(self, x=sp.csr_array(sp.vstack([self.x, X], format="csr"))[order])
+        x = self.x.copy()
+        x[places] = X.toarray() if sp.issparse(X) else X
+        return replace(self, x=x)
+
+    def shown_labels(self, other: FittedGraph, *, named: bool) -> NeighbourLabels:
+        """Return the labels of another graph's nodes, of those that are training nodes.
+
+        They have the name and the features of a node of the fit. Without names, all nodes have to
+        be the first ones of the fit.
+        """
+        assert self.labels is not None
+        places = self.ids.get_indexer(other.ids)
+        found = np.flatnonzero(places >= 0)
+        differs = _differing(self.x[places[found]], other.x[found]).any(axis=1)
+        places[found[differs]] = -1
+        if not named and (places < 0).any():
+            places[:] = -1
+        is_known = torch.from_numpy(places >= 0)
+        own = torch.from_numpy(places[places >= 0]).long()
+        values = torch.zeros(len(places), self.labels.values.size(1))
+        known = torch.zeros(len(places), dtype=torch.bool)
+        values[is_known], known[is_known] = self.labels.values[own], self.labels.known[own]
+        return NeighbourLabels(values, known, self.labels.prior)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Return the content for an ``.npz`` file."""
+        arrays = {"edge_index": self.edge_index.numpy(), "ids": _plain_names(self.ids)}
+        if sp.issparse(self.x):
+            parts = {"indptr": self.x.indptr, "indices": self.x.indices, "data": self.x.data}
+            arrays |= {f"x_{name}": part for name, part in parts.items()}
+            arrays["x_shape"] = np.array(self.x.shape)
+        else:
+            arrays["x"] = self.x
+        if self.edge_weight is not None:
+            arrays["edge_weight"] = self.edge_weight.numpy()
+        if self.labels is not None:
+            assert self.labels.prior is not None
+            arrays |= {"labels": self.labels.values.numpy(), "known": self.labels.known.numpy()}
+            arrays["prior"] = self.labels.prior.numpy()
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        """Read what :meth:`to_arrays` returned."""
+        if "x" in arrays:
+            x: Any = arrays["x"]
+        else:
+            parts = tuple(arrays[f"x_{part}"] for part in ("data", "indices", "indptr"))
+            x = sp.csr_array(parts, shape=tuple(arrays["x_shape"].tolist()))
+        labels = None
+        if "labels" in arrays:
+            labels = NeighbourLabels(
+                *(torch.from_numpy(arrays[name]) for name in ("labels", "known", "prior"))
+            )
+        weight, ids = arrays.get("edge_weight"), arrays["ids"]
+        return cls(
+            pd.Index(ids.astype(object) if ids.dtype.kind == "U" else ids),
+            x,
+            torch.from_numpy(arrays["edge_index"]),
+            None if weight is None else torch.from_numpy(weight),
+            labels,
+        )
+
+
+def _differing(own: Any, given: Any) -> Any:
+    """Return where features differ, an array or a sparse matrix of booleans."""
+    if own.shape != given.shape:
+        return np.ones(given.shape, bool)
+    if sp.issparse(own) or sp.issparse(given):
+        return np.asarray((sp.csr_array(own) != sp.csr_array(given)).toarray())
+    return own != given
+
+
+def _read_edges(
+    given: GraphArguments, rows: int, names: pd.Index[Any] | None
+) -> tuple[Array, Array | None]:
+    """Return edges between rows ``[2, edges]`` and their weights.
+
+    Args:
+        names: The node that each row is, if not its position; edges to other nodes are left out.
+    """
+    edges, edge_weight, _ = given
+    if edges is None:
+        if edge_weight is not None:
+            raise BadInput("edge_weight is given without edge_index; give both or neither")
+        return np.empty((2, 0), np.int64), None
+    size = None
+    if isinstance(edges, Data | HeteroData):
+        if isinstance(edges, HeteroData) or edges.edge_index is None or edge_weight is not None:
+            raise BadInput(
+                "a graph is one PyG Data with edge_index, and edge_weight if edges have weights; "
+                "give no edge_weight beside it, and .to_homogeneous() of several kinds of nodes"
+            )
+        size, edge_weight, edges = (
+            edges.get("num_nodes"),
+            edges.get("edge_weight"),
+            edges.edge_index,
+        )
+    if isinstance(edges, Tensor) and edges.layout != torch.strided:
+        entries = torch.Tensor.to_sparse(edges.detach().cpu()).coalesce()
+        parts: Any = entries.values().numpy(), entries.indices().numpy()
+        edges = sp.coo_array(parts, tuple(entries.shape))
+    if sp.issparse(edges):
+        if edge_weight is not None or edges.shape[0] != edges.shape[1]:
+            raise BadInput(
+                f"edge_index is a sparse adjacency {list(edges.shape)}; give a square one whose "
+                "values are the weights, without edge_weight. (Cross-validation cuts whatever is "
+                "as long as X: give the estimator graph=Data(x=..., edge_index=...) instead)"
+            )
+        size = edges.shape[0]
+        edges = sp.coo_array(edges)
+        edges.sum_duplicates()
+        edges.eliminate_zeros()
+        values = edges.data
+        edge_weight = None if (values == 1).all() else values
+        ends = np.stack(edges.coords).astype(np.int64)
+    else:
+        ends = _read_ends(edges)
+    weights = None if edge_weight is None else _read_weights(edge_weight, ends.shape[1])
+    if names is None:
+        if size not in (None, rows):
+            raise BadInput(
+                f"edge_index has {size} nodes, but X has {rows} rows; say with node_index which "
+                "node each row is, or give the features of all nodes: Data(x=..., edge_index=...)"
+            )
+        bad = np.argwhere(((ends < 0) | (ends >= rows)).T)
+        if len(bad):
+            edge, end = bad[0]
+            raise BadInput(
+                f"edge_index[{end}, {edge}] is {ends[end, edge]}, but X has {rows} rows; use 0 "
+                f"to {rows - 1}, or say with node_index which node each row of X is: edges to "
+                "other nodes are then left out"
+            )
+        return ends, weights
+    ends = names.get_indexer(pd.Index(ends.ravel())).reshape(ends.shape)
+    kept = (ends >= 0).all(axis=0)
+    return ends[:, kept], None if weights is None else weights[kept]
+
+
+def _read_ends(edges: Any) -> Array:
+    try:
+        ends = _array(edges)
+    except (ValueError, TypeError):
+        ends = np.empty(0)
+    if ends.ndim != 2 or ends.shape[0] != 2 or not (ends.dtype.kind in "iu" or ends.size == 0):
+        turned = ends.ndim == 2 and ends.shape[1] == 2
+        hint = ", such as edge_index.T of this one" if turned else ""
+        raise BadInput(
+            f"edge_index is a {type(edges).__name__} of {ends.dtype} {list(ends.shape)}; give "
+            f"integers [2, edges]{hint}, a sparse adjacency [rows, rows], or a PyG Data"
+        )
+    return ends.astype(np.int64)
+
+
+def _read_weights(edge_weight: Any, num_edges: int) -> Array:
+    weights = _array(edge_weight)
+    if weights.shape != (num_edges,) or weights.dtype.kind not in "iuf":
+        raise BadInput(
+            f"edge_weight is {weights.dtype} {list(weights.shape)}; give numbers [{num_edges}], "
+            "one per edge"
+        )
+    weights = weights.astype(np.float32)
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        raise BadInput(
+            f"edge_weight[{bad[0]}] is {weights[bad[0]]} ({len(bad)} such in all); give weights "
+            "that are finite and not negative"
+        )
+    return weights
+
+
+def _array(values: Any) -> Array:
+    if isinstance(values, Tensor):
+        return values.detach().as_subclass(Tensor).numpy(force=True)  # EdgeIndex is a subclass
+    return np.asarray(values)
+
+
+def read_names(node_index: Any, rows: int, *, unique: bool = True) -> pd.Index[Any]:
+    """Return the node that each row is, checked."""
+    values = node_index if isinstance(node_index, pd.Index) else _array(node_index)
+    if values.shape != (rows,) or values.dtype.kind in "fcb":
+        raise BadInput(
+            f"node_index is {values.dtype} {list(values.shape)}; give integers [{rows}], the "
+            "number of each row of X in edge_index, or names"
+        )
+    names = pd.Index(values, tupleize_cols=False)
+    if unique and not names.is_unique:
+        repeated = names[names.duplicated()][0]
+        found = np.flatnonzero(names == repeated)
+        raise BadInput(
+            f"node_index has {repeated} {len(found)} times, first in row {found[0]}; give every "
+            "row of X a node of its own"
+        )
+    return names
+
+
+def row_names(X: Any) -> pd.Index[Any] | None:
+    """Return the index of a data frame."""
+    if not isinstance(X, pd.DataFrame):
+        return None
+    return X.index.to_flat_index() if isinstance(X.index, pd.MultiIndex) else X.index
+
+
+def as_tensor(x: Any) -> Tensor:
+    """Return features as layers take them: dense, or sparse if they are a SciPy matrix."""
+    if isinstance(x, np.ndarray):
+        return torch.from_numpy(np.require(x, requirements=["C", "W"]))
+    # Dropout would treat a stored zero, or one entry in two parts, unlike other entries.
+    canonical = x.copy()
+    canonical.sum_duplicates()
+    canonical.eliminate_zeros()
+    return csr_tensor(canonical.indptr, canonical.indices, canonical.data, canonical.shape)
+
+
+def features_of(data: Data) -> Any:
+    """Return the features of a graph as an array or a SciPy CSR matrix, 32-bit."""
+    x = data.x
+    if x.layout != torch.strided:
+        return sp.csr_array(SparseMatrix.from_torch(x.to_sparse_csr()).to_scipy(), dtype=np.float32)
+    return x.detach().cpu().numpy().astype(np.float32)
+
+
+def _plain_names(names: pd.Index[Any]) -> Array:
+    values = np.asarray(names)
+    if values.dtype.kind in "iuU":
+        return values
+    if all(isinstance(name, str) for name in values):
+        return values.astype(str)
+    if all(isinstance(name, int | np.integer) for name in values):
+        return values.astype(np.int64)
+    raise BadInput("nodes are named by neither numbers nor texts, so the graph cannot be saved")
