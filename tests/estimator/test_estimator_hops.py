@@ -54,7 +54,7 @@ def test_it_trains_as_the_command_line_does(tmp_path: Path) -> None:
     trainer = Trainer(canonical_graph(data, "X"), [Split(rows, held, held)], save_models=True)
     run = Run(config, 0, folder=tmp_path)
     trainer.prepare([run])
-    trainer.train([run])
+    trainer.train(run)
     state = load_saved(tmp_path).model.state_dict()
     assert all(map(torch.equal, fitted.model_.state_dict().values(), state.values()))
 

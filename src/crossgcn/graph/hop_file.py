@@ -25,8 +25,8 @@ from torch_geometric.data import Data
 
 from crossgcn.data.files import replacing
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.tables.read import reporting_damage
 from crossgcn.data.tables.graph import TableGraph, read_encoding
+from crossgcn.data.tables.read import reporting_damage
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.hops import HopColumns, HopPlan
 from crossgcn.graph.neighbourhood import Smoothing
