@@ -68,7 +68,8 @@ def test_every_module_is_in_a_room_and_imported_by_another() -> None:
     outside = {module for module in MODULES if room_of(module) not in ROOMS}
     assert outside == {"crossgcn", "crossgcn.__main__", *(f"crossgcn.{name}" for name in FOR_ALL)}
     used = {"crossgcn.__main__"}.union(
-        *(imports(path) - {module} for module, path in MODULES.items())
+        *(imports(path) - {module} for module, path in MODULES.items()),
+        *map(imports, PACKAGE.rglob("*.pyi")),
     )
     packages = {module for module, path in MODULES.items() if path.name == "__init__.py"}
     assert not MODULES.keys() - used - packages

@@ -9,7 +9,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from crossgcn import build_model, load_model
+from crossgcn import CrossGCNClassifier, build_model, load_model
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
@@ -183,3 +183,12 @@ def test_weights_that_give_no_means_are_refused(wrong: float) -> None:
     weight[5] = wrong
     with pytest.raises(BadInput, match="negative or not finite"):
         trained(1, bags=1)(x, edges, weight)
+
+
+def test_dropout_after_a_training_is_drawn_anew_in_each_pass() -> None:
+    x, edges = make_graph()
+    classifier = CrossGCNClassifier(model="cross-hops", dropout=0.5, epochs=1)
+    classifier.fit(x.numpy(), torch.arange(40) % 2, edge_index=edges)
+    model = classifier.model_.train()
+    rows = torch.randn(20, model.plan.num_columns)
+    assert not torch.equal(model(rows), model(rows))
