@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from importlib.metadata import version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 
 from benchmarks.floors import floor_of, judge
 from benchmarks.harness import Measurement, Options, Result, available_cores, quartiles
-from crossgcn import BadInput
+from crossgcn import BadInput, __version__
 
 Record = dict[str, Any]
 
@@ -124,19 +125,20 @@ def describe_hardware() -> dict[str, Any]:
 
 
 def describe_environment() -> dict[str, Any]:
-    """Return versions, threads and commit; ``-modified`` marks a commit with changes."""
-    names = ("crossgcn", "numpy", "scipy", "scikit-learn", "torch", "torch-geometric")
+    """Return versions, threads and commit; ``-modified`` marks a commit with changes.
+
+    The environment variable ``CROSSGCN_COMMIT`` is the commit of a copy without a history.
+    """
+    names = ("numpy", "scipy", "scikit-learn", "torch", "torch-geometric")
+    installed = {each.metadata["Name"]: each.version for each in distributions()}
     asked = ("git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=-modified")
-    try:
+    commit = os.environ.get("CROSSGCN_COMMIT")
+    if commit is None and shutil.which("git"):
         done = subprocess.run(asked, cwd=Path(__file__).parent, capture_output=True, text=True)
         commit = done.stdout.strip() or None
-    except OSError:
-        commit = None
+    versions = {name: installed.get(name) for name in names}
     return {
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in names},
-        },
+        "versions": {"python": platform.python_version(), "crossgcn": __version__, **versions},
         "threads": torch.get_num_threads(),
         "commit": commit,
     }
