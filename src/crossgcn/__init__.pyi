@@ -1,3 +1,4 @@
+from crossgcn.compare_api import compare as compare
 from crossgcn.data.datasets.load import load_dataset as load_dataset
 from crossgcn.data.datasets.real import load_real as load_real
 from crossgcn.data.graph_file import read_graph as read_graph
@@ -33,7 +34,6 @@ from crossgcn.training.checkpoints import load_model as load_model
 from crossgcn.training.checkpoints import save_model as save_model
 from crossgcn.training.config import RunConfig as RunConfig
 from crossgcn.training.full_batch import train_full_batch as train_full_batch
-from crossgcn.workflows.compare import compare as compare
 from crossgcn.workflows.table_model import TableModel as TableModel
 from crossgcn.workflows.table_model import from_tables as from_tables
 

@@ -23,7 +23,7 @@ from crossgcn.experiments.run_folder import open_run
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.catalogue import PRESETS
 from crossgcn.training.config import RunConfig
-from crossgcn.workflows.table_settings import configure_for_tables, table_defaults
+from crossgcn.experiments.table_settings import configure_for_tables, table_defaults
 
 Command = Callable[..., CompletedProcess[str]]
 SIMPLE = ("--models", "majority-or-mean,linear", "--tuning", 1, "--num-splits", 2, "--workers", 1)

@@ -170,7 +170,7 @@ def _presets(
     baseline = names[0] if baseline is None else baseline
     for name in (*names, baseline):
         get_preset(name)
-    from crossgcn.workflows.compare import check_baseline
+    from crossgcn.compare_api import check_baseline
 
     check_baseline(baseline, names)
     configs = [
@@ -213,7 +213,7 @@ def _tables(
             )
     if settings.get("label_features") == "auto":
         raise BadInput("compare takes label_features=true or false; auto is for crossgcn train")
-    from crossgcn.workflows.compare import check_baseline, compare_on_tables, table_experiment
+    from crossgcn.compare_api import check_baseline, compare_on_tables, table_experiment
 
     names = list(CANDIDATES) if names == ["all"] else names
     check_baseline(baseline, names or list(CANDIDATES))

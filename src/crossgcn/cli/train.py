@@ -22,8 +22,8 @@ from crossgcn.cli.running import (
 )
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.errors import BadInput
+from crossgcn.experiments.table_settings import configure_for_tables
 from crossgcn.training.config import RunConfig, read_training
-from crossgcn.workflows.table_settings import configure_for_tables
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

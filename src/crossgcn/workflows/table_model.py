@@ -13,6 +13,12 @@ from typing import Any, Self
 
 import pandas as pd
 
+from crossgcn.compare_api import (
+    check_baseline,
+    compare_on_tables,
+    keep_summary,
+    table_experiment,
+)
 from crossgcn.data.tables.graph import (
     TableGraph,
     choices_as_options,
@@ -26,15 +32,9 @@ from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS
 from crossgcn.experiments.experiment import Experiment, RepeatedRuns, run_folder_name
 from crossgcn.experiments.predict import predictions_frame, score_known_nodes, score_new_nodes
 from crossgcn.experiments.run_folder import RunFolder, choose_model, open_run
+from crossgcn.experiments.table_settings import configure_for_tables
 from crossgcn.explanation.api import explain
 from crossgcn.reports.page.render import write_report
-from crossgcn.workflows.compare import (
-    check_baseline,
-    compare_on_tables,
-    keep_summary,
-    table_experiment,
-)
-from crossgcn.workflows.table_settings import configure_for_tables
 
 AnyTable = Path | str | pd.DataFrame | Table
 _CHOICES = {field.name for field in fields(TableChoices)}

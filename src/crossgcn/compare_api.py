@@ -13,13 +13,13 @@ from crossgcn.experiments.answers import TableComparison
 from crossgcn.experiments.candidates import CANDIDATES
 from crossgcn.experiments.compare import TableExperiment
 from crossgcn.experiments.experiment import Experiment
+from crossgcn.experiments.table_settings import table_defaults
 from crossgcn.models.catalogue import settings_of_models
 from crossgcn.reports.summaries import summarise_comparison
 from crossgcn.reports.terminal.compare import summarise_candidates
 from crossgcn.training.config import RunConfig
 from crossgcn.training.metrics import positive_class
 from crossgcn.training.records import describe_environment, write_summary
-from crossgcn.workflows.table_settings import table_defaults
 
 
 def table_experiment(
