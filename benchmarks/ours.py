@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import torch
+from crossgcn.workflows.table_settings import hop_settings
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -23,7 +24,6 @@ from crossgcn.training.device import multiplying_in
 from crossgcn.training.full_batch import FullBatchStep
 from crossgcn.training.rows import train_rows
 from crossgcn.training.selection import Diverged
-from crossgcn.workflows.table_settings import hop_settings
 
 SAME_VALUES: dict[Precision, float] = {"fp32": 3e-4, "tf32": 3e-2, "bf16": 1e-1}
 """Tolerance for scores and gradients, relative to their norm."""

@@ -20,10 +20,10 @@ from crossgcn.data.tables.plan import TableChoices
 from crossgcn.experiments.candidates import cross_in_first_layer
 from crossgcn.experiments.predict import score_new_nodes
 from crossgcn.experiments.run_folder import open_run
+from crossgcn.experiments.table_settings import configure_for_tables, table_defaults
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.catalogue import PRESETS
 from crossgcn.training.config import RunConfig
-from crossgcn.experiments.table_settings import configure_for_tables, table_defaults
 
 Command = Callable[..., CompletedProcess[str]]
 SIMPLE = ("--models", "majority-or-mean,linear", "--tuning", 1, "--num-splits", 2, "--workers", 1)
