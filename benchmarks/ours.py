@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any, cast
 
 import torch
-from crossgcn.workflows.table_settings import hop_settings
 from torch import Tensor
 from torch_geometric.data import Data
 
 from benchmarks.harness import Check, relative_error
 from benchmarks.peers import PeerTraining, Precision, order_of, product_precision
 from crossgcn import PreparedGraph, RunConfig, Split, build_model
+from crossgcn.experiments.table_settings import hop_settings
 from crossgcn.graph.hops import HopColumns, HopRows, Scale
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
