@@ -88,7 +88,6 @@ def test_a_bare_machine_has_what_ships_or_is_drawn() -> None:
         "citeseer-cross": "generated",
         "citeseer-cross-3": "generated",
         "citeseer-cross-4": "generated",
-        "citeseer-cross-pairs": "generated",
         "reddit400k-shaped": "generated",
         **dict.fromkeys(TABLES),
         "us-county": "bundled",

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from itertools import combinations
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossgcn.data import load_dataset, plant_crosses
+from crossgcn.data import plant_crosses
 from crossgcn.data.datasets.generated import citeseer_cross
 from crossgcn.data.datasets.planetoid import read_bundled_citeseer
 from crossgcn.errors import BadInput
@@ -62,13 +60,3 @@ def test_the_seed_decides_the_draw() -> None:
 def test_an_order_below_one_is_refused() -> None:
     with pytest.raises(BadInput, match="order is 0"):
         plant_crosses(torch.tensor([0]), 1, 0, generator=torch.Generator())
-
-
-def test_the_classes_of_citeseer_cross_are_signs_of_six_columns() -> None:
-    pairs, raw = load_dataset("citeseer-cross-pairs", seed=2), citeseer_cross(seed=2)
-    columns = list(combinations(range(12), 2))
-    planted = [columns.index((2 * label, 2 * label + 1)) for label in range(6)]
-    assert torch.equal(pairs.x[:, planted] > 0, pairs.y.unsqueeze(1) == torch.arange(6))
-    assert torch.equal(pairs.x, torch.stack([raw.x[:, i] * raw.x[:, j] for i, j in columns], 1))
-    assert torch.equal(pairs.edge_index, raw.edge_index)
-    assert (pairs.name, pairs.num_features) == ("citeseer-cross-pairs", 66)

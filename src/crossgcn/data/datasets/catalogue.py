@@ -17,9 +17,6 @@ _DESCRIPTIONS = {
     "citeseer-cross": f"{_ON_CITESEER} pairwise signs give the class",
     "citeseer-cross-3": f"{_ON_CITESEER} signs in threes give the class",
     "citeseer-cross-4": f"{_ON_CITESEER} signs in fours give the class",
-    "citeseer-cross-pairs": (
-        "citeseer-cross with the products of two features in place of the features"
-    ),
     "reddit400k-shaped": (
         "a random graph of the size of Reddit400K, for measuring speed; 60 % train"
     ),
@@ -57,7 +54,6 @@ _ENTRIES: tuple[tuple[str, tuple[int, int, int, int, int], Origin], ...] = (
     ("citeseer-cross", (3327, 4552, 124, 12, 6), "generated"),
     ("citeseer-cross-3", (3327, 4552, 124, 18, 6), "generated"),
     ("citeseer-cross-4", (3327, 4552, 124, 24, 6), "generated"),
-    ("citeseer-cross-pairs", (3327, 4552, 124, 66, 6), "generated"),
     ("reddit400k-shaped", (30000, 386742, 0, 602, 41), "generated"),
 )
 

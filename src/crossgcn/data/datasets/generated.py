@@ -66,22 +66,6 @@ def citeseer_cross(order: int = 2, seed: int = 0) -> Data:
     return data
 
 
-def citeseer_cross_pairs(seed: int = 0) -> Data:
-    """Return Citeseer-Cross with the 66 products of two features instead of the 12 features.
-
-    A model without crosses gets them ready-made, as in the paper's Figure 2. The products are in
-    lexicographic order of their columns; the six that decide the classes are those of the columns
-    ``(0, 1)``, ``(2, 3)`` and so on.
-    """
-    from sklearn.preprocessing import PolynomialFeatures
-
-    data = citeseer_cross(order=2, seed=seed)
-    pairs = PolynomialFeatures((2, 2), interaction_only=True, include_bias=False)
-    data.x = torch.from_numpy(pairs.fit_transform(data.x.numpy()))
-    data.name = "citeseer-cross-pairs"
-    return data
-
-
 NUM_NODES, NUM_EDGES, NUM_FEATURES, NUM_CLASSES = 30_000, 386_742, 602, 41
 NUM_TRAIN, NUM_VALIDATION = 18_000, 3_000
 

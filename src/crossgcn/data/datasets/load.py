@@ -8,7 +8,7 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
-from crossgcn.data.datasets.generated import citeseer_cross, citeseer_cross_pairs, reddit400k_shaped
+from crossgcn.data.datasets.generated import citeseer_cross, reddit400k_shaped
 from crossgcn.data.datasets.planetoid import read_bundled_citeseer, read_planetoid
 from crossgcn.data.datasets.registry import locate, not_here
 from crossgcn.data.features import row_normalise
@@ -19,7 +19,6 @@ _GENERATORS: dict[str, Callable[[int], Data]] = {
     "citeseer-cross": lambda seed: citeseer_cross(order=2, seed=seed),
     "citeseer-cross-3": lambda seed: citeseer_cross(order=3, seed=seed),
     "citeseer-cross-4": lambda seed: citeseer_cross(order=4, seed=seed),
-    "citeseer-cross-pairs": citeseer_cross_pairs,
     "reddit400k-shaped": reddit400k_shaped,
 }
 
