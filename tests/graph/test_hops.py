@@ -16,13 +16,13 @@ from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
 from crossgcn.graph.hops import HopColumns, HopPlan, fit_scale
 from crossgcn.graph.hops import standardise as standardise_columns
-from crossgcn.graph.matrix import SparseMatrix
 from crossgcn.graph.neighbourhood import (
     Neighbourhood,
     NeighbourLabels,
     Smoothing,
     neighbour_labels,
 )
+from crossgcn.graph.sparse_matrix import SparseMatrix
 
 
 def to_csr(x: Tensor) -> Tensor:

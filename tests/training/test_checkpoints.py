@@ -28,7 +28,6 @@ from crossgcn.training.checkpoints import (
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in PRESETS),
     ("gcn", {"num_layers": 1, "bias": True}),
-    ("cross-gcn", {"order": (3, 1), "order_weights": "lstm"}),
     ("cross-gcn", {"order": 2, "order_weights": (1.0, 0.25), "aggregate_first": True}),
 ]
 

@@ -8,12 +8,12 @@ from crossgcn import train_full_batch
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.prepared import choose_device
 from crossgcn.models.catalogue import build_model
 from crossgcn.training.config import Precision, RunConfig
 from crossgcn.training.device import (
     PRECISIONS,
     check_precision,
+    choose_device,
     enough_memory,
     multiplying_in,
 )
@@ -40,7 +40,7 @@ def test_a_gpu_has_every_precision_and_the_cpu_one(small_graph: Data) -> None:
         check_precision("tf23", torch.device("cpu"))
     graph = PreparedGraph(small_graph.x, small_graph.edge_index)
     model, split = build_model("gcn", 24, 3), make_splits(small_graph, "public")[0]
-    with pytest.raises(BadInput, match=r"'bf16' needs a CUDA GPU.*--precision fp32"):
+    with pytest.raises(BadInput, match=r"'bf16' needs a CUDA GPU.*use precision fp32"):
         train_full_batch(model, graph, small_graph.y, split, epochs=1, precision="bf16")
 
 

@@ -14,7 +14,8 @@ from torch_geometric.data import Data
 from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.compiled import lay_out_weights
-from crossgcn.training.objective import Loss, Optimizer, order_weight_penalty
+from crossgcn.training.objective import Loss, order_weight_penalty
+from crossgcn.training.optimizer import Optimizer
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in PRESETS if not name.endswith("hops")),

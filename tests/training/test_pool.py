@@ -4,7 +4,7 @@ import json
 import multiprocessing
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -265,11 +265,11 @@ class DyingTrainer(Trainer):
     """Its second run takes its process with it, as the kernel does for want of memory."""
 
     def train(
-        self, runs: Sequence[Run], on_epochs: Callable[[int], None] | None = None
-    ) -> list[Record | WorkFailed]:
-        if runs[0].split == 1 and multiprocessing.parent_process() is not None:
+        self, run: Run, on_epochs: Callable[[int], None] | None = None
+    ) -> Record | WorkFailed:
+        if run.split == 1 and multiprocessing.parent_process() is not None:
             os._exit(9)
-        return super().train(runs, on_epochs)
+        return super().train(run, on_epochs)
 
 
 @pytest.mark.usefixtures("shared_at_once")

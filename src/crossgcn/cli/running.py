@@ -134,8 +134,7 @@ def load_experiment(
         from crossgcn.data.tables.graph import describe_encoding
         from crossgcn.experiments.experiment import Experiment
         from crossgcn.graph.hop_file import HopTable
-        from crossgcn.graph.prepared import choose_device
-        from crossgcn.training.device import check_precision
+        from crossgcn.training.device import check_precision, choose_device
 
         for config in configs:
             _LOGGER.info("settings of %s: %s", config.model, config.identity())

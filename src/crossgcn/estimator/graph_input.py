@@ -17,8 +17,8 @@ from torch_geometric.data import Data, HeteroData
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.graph import canonical_graph
 from crossgcn.errors import BadInput
-from crossgcn.graph.matrix import SparseMatrix
 from crossgcn.graph.neighbourhood import NeighbourLabels
+from crossgcn.graph.sparse_matrix import SparseMatrix
 
 Array = NDArray[Any]
 Places = NDArray[np.int64]

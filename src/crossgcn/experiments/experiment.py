@@ -25,10 +25,9 @@ from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import clear_model, metrics_of_test, validation_score
 from crossgcn.experiments.statistics import Summary, summarise
 from crossgcn.graph.hops import HopColumns
-from crossgcn.graph.prepared import choose_device
 from crossgcn.models.catalogue import build_model
 from crossgcn.training.config import RunConfig
-from crossgcn.training.device import check_precision
+from crossgcn.training.device import check_precision, choose_device
 from crossgcn.training.inputs import takes_hops
 from crossgcn.training.metrics import (
     DEFAULT_METRICS,

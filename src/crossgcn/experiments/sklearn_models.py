@@ -17,7 +17,7 @@ from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
 from crossgcn.experiments.candidates import CANDIDATES, Candidate
 from crossgcn.graph import SparseMatrix
-from crossgcn.graph.matrix import Features
+from crossgcn.graph.sparse_matrix import Features
 from crossgcn.training.metrics import (
     METRICS,
     choose_threshold,

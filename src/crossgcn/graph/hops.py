@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from crossgcn.errors import BadInput
-from crossgcn.graph.matrix import Features, SparseMatrix
 from crossgcn.graph.neighbourhood import Neighbourhood, NeighbourLabels, Smoothing
+from crossgcn.graph.sparse_matrix import Features, SparseMatrix
 
 _LEAST_DEVIATION = 1e-3
 _DENSE_BYTES = 256 << 20

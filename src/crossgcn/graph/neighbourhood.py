@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from crossgcn.graph.matrix import Features, SparseMatrix
+from crossgcn.graph.sparse_matrix import Features, SparseMatrix
 
 _COPY_BYTES = 1 << 29
 """Memory for a copy of some columns of all nodes."""

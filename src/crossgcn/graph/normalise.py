@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
-from torch_geometric.utils import add_remaining_self_loops, remove_self_loops
 
-from crossgcn.graph.matrix import SparseMatrix
+from crossgcn.graph.sparse_matrix import SparseMatrix
 from crossgcn.kernels import add_rows
 
-EdgeKind = Literal[
-    "gcn", "improved", "normalised", "symmetric", "self-loops", "given", "neighbours"
-]
-"""Which edges a node aggregates over and how they are weighted; see :data:`EDGE_RULES`."""
-
-
-class EdgeRule(NamedTuple):
-    """How the edges of a graph become the rows of a matrix.
-
-    Attributes:
-        self_loops: ``"add"`` gives nodes without a self-loop one, ``"keep"`` leaves
-            self-loops as they are, ``"remove"`` removes them.
-        normalised: Divide weights by the square roots of both ends' degrees, as GCN does.
-        own: The weight of an added self-loop; 1 if edges have no weights, as in PyG.
-    """
-
-    self_loops: Literal["add", "keep", "remove"]
-    normalised: bool
-    own: float = 1.0
-
-
-EDGE_RULES: Mapping[EdgeKind, EdgeRule] = {
-    "gcn": EdgeRule("add", normalised=True),
-    "improved": EdgeRule("add", normalised=True, own=2.0),
-    "normalised": EdgeRule("keep", normalised=True),
-    "symmetric": EdgeRule("remove", normalised=True),
-    "self-loops": EdgeRule("add", normalised=False),
-    "given": EdgeRule("keep", normalised=False),
-    "neighbours": EdgeRule("remove", normalised=False),
-}
+EdgeKind = Literal["gcn", "improved", "normalised", "given"]
+"""Which edges a node aggregates over and how they are weighted; see :func:`edges_of_kind`."""
 
 
 def edges_of_kind(
@@ -61,25 +31,26 @@ def edges_of_kind(
     self-loops, PyG keeps the last; here they add up, like other parallel edges.
 
     Args:
+        kind: ``"gcn"``; ``"improved"``, where added self-loops have the weight 2 if edges have
+            weights; ``"normalised"``, without added self-loops; or the edges as ``"given"``.
         edge_index: Sources and targets, ``[2, edges]``.
         num_nodes: Number of nodes, isolated ones included.
         edge_weight: One weight per edge; ones by default.
         dtype: Precision of the weights, at least 32 bits: products cast them to the type of
             what they multiply.
     """
-    rule = EDGE_RULES[kind]
-    add = rule.self_loops == "add"
     dtype = torch.promote_types(dtype, torch.float32)
-    weight = _weights(edge_index, edge_weight, dtype)
-    if rule.self_loops == "remove":
-        edge_index, weight = remove_self_loops(edge_index, weight)
-    elif add:
-        weight = _add_up_self_loops(edge_index, weight, num_nodes)
-    if rule.normalised:
-        improved = rule.own == 2.0 and edge_weight is not None
-        edge_index, weight = gcn_norm(edge_index, weight, num_nodes, improved, add, dtype=dtype)
-    elif add:
-        edge_index, weight = add_remaining_self_loops(edge_index, weight, 1.0, num_nodes)
+    if kind == "given":
+        weight = _weights(edge_index, edge_weight, dtype)
+    else:
+        edge_index, weight = normalise_edges(
+            edge_index,
+            edge_weight,
+            num_nodes,
+            improved=kind == "improved",
+            add_self_loops=kind != "normalised",
+            dtype=dtype,
+        )
     return SparseMatrix.from_edges(edge_index, weight, num_nodes)
 
 

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossgcn.errors import BadInput
-from crossgcn.graph.matrix import Features, ModelInputs, SparseMatrix
 from crossgcn.graph.normalise import EdgeKind, edges_of_kind
+from crossgcn.graph.sparse_matrix import Features, ModelInputs, SparseMatrix
 
 
 class ReceptiveField(NamedTuple):
@@ -21,8 +20,7 @@ class ReceptiveField(NamedTuple):
     Attributes:
         input_rows: The nodes whose features enter the first layer.
         blocks: One rectangular block of the adjacency per hop, first to last. The rows of the
-            last one are the targets. Each row's own node is among the columns, at
-            ``SparseMatrix.own``.
+            last one are the targets. Each row's own node is among the columns.
     """
 
     input_rows: Tensor
@@ -49,8 +47,6 @@ def receptive_field(hops: Sequence[SparseMatrix], targets: Tensor) -> ReceptiveF
         if needed.size < everyone.size:
             block = block[:, needed]
         blocks.append(SparseMatrix.from_scipy(block))
-        if not np.array_equal(needed, rows):
-            blocks[-1].own = torch.from_numpy(np.searchsorted(needed, rows))
         rows = needed
     return ReceptiveField(torch.from_numpy(rows.astype(np.int64)), tuple(reversed(blocks)))
 
@@ -75,8 +71,10 @@ class PreparedGraph:
         dtype: torch.dtype | None = None,
     ) -> None:
         self.x: Features = x if x.layout != torch.sparse_csr else SparseMatrix.from_torch(x)
-        if dtype is not None:
-            self.x = _cast(self.x, dtype)
+        if dtype is not None and isinstance(self.x, SparseMatrix):
+            self.x = self.x.with_values(self.x.values.to(dtype))
+        elif dtype is not None:
+            self.x = x.to(dtype)
         self._make: Callable[[EdgeKind], SparseMatrix] = partial(
             edges_of_kind,
             edge_index=edge_index,
@@ -88,14 +86,12 @@ class PreparedGraph:
         self.adjacency = self.edges("gcn")
 
     def edges(self, kind: EdgeKind) -> SparseMatrix:
-        """Return the adjacency of a kind of edges, see :data:`~crossgcn.graph.EDGE_RULES`."""
+        """Return the adjacency of a kind of edges, see :func:`~crossgcn.graph.edges_of_kind`."""
         if kind not in self._kinds:
             self._kinds[kind] = self._make(kind)
         return self._kinds[kind]
 
-    def view(
-        self, targets: Tensor, hops: int | Sequence[EdgeKind]
-    ) -> tuple[Features, tuple[SparseMatrix, ...]]:
+    def view(self, targets: Tensor, hops: int | Sequence[EdgeKind]) -> ModelInputs:
         """Return a model's inputs for some targets: ``model(*view)`` has a row per target.
 
         Args:
@@ -111,31 +107,3 @@ class PreparedGraph:
             return self.x, blocks
         x = self.x.select_rows(rows) if isinstance(self.x, SparseMatrix) else self.x[rows]
         return x, blocks
-
-
-def _cast(x: Features, dtype: torch.dtype) -> Features:
-    return x.with_values(x.values.to(dtype)) if isinstance(x, SparseMatrix) else x.to(dtype)
-
-
-def choose_device(name: str | torch.device) -> torch.device:
-    """Return a device by name; ``auto`` is a GPU if there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = torch.device("meta")
-    if device.type not in ("cpu", "cuda"):
-        raise BadInput(f"device is {name!r}; give 'auto', 'cpu' or 'cuda'")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise BadInput(
-            f"device is {name!r}, but torch sees {torch.cuda.device_count()} CUDA devices; "
-            "give 'cpu', or install a CUDA build of torch where there is a GPU"
-        )
-    return device
-
-
-def move_inputs(inputs: ModelInputs, device: torch.device) -> ModelInputs:
-    """Move a model's inputs to a device."""
-    x, blocks = inputs
-    return x.to(device), tuple(block.to(device) for block in blocks)

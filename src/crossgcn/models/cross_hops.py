@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from crossgcn.errors import BadInput, check_count
 from crossgcn.graph import SparseMatrix
 from crossgcn.graph.hops import HopColumns, HopPlan, Scale, join_columns, standardise
-from crossgcn.graph.matrix import Features
 from crossgcn.graph.neighbourhood import NeighbourLabels, Smoothing
+from crossgcn.graph.sparse_matrix import Features
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
 

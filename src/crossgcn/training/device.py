@@ -13,6 +13,25 @@ from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.kernels import has_triton
 from crossgcn.training.config import Precision
 
+
+def choose_device(name: str | torch.device) -> torch.device:
+    """Return a device by name; ``auto`` is a GPU if there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise BadInput(f"device is {name!r}; give 'auto', 'cpu' or 'cuda'")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise BadInput(
+            f"device is {name!r}, but torch sees {torch.cuda.device_count()} CUDA devices; "
+            "give 'cpu', or install a CUDA build of torch where there is a GPU"
+        )
+    return device
+
+
 _SIGNS = (
     "out of memory",
     "not enough memory",

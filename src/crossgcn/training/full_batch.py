@@ -11,7 +11,6 @@ from torch import Tensor
 
 from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.prepared import choose_device
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.compiled import can_be_compiled, lay_out_weights
 from crossgcn.training.config import RunConfig, training_config
@@ -19,6 +18,7 @@ from crossgcn.training.device import (
     can_be_recorded,
     capture,
     check_precision,
+    choose_device,
     enough_memory,
     multiplying_in,
 )

@@ -12,8 +12,8 @@ from torch_geometric.data import Data
 from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import HopColumns, HopPlan, HopRows, Scale, fit_scale
-from crossgcn.graph.matrix import Features
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
+from crossgcn.graph.sparse_matrix import Features
 from crossgcn.models.catalogue import get_preset
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.config import RunConfig

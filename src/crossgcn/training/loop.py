@@ -16,7 +16,7 @@ from crossgcn.layers import FeatureDropout
 from crossgcn.training.checkpoints import Checkpoint
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import capture
-from crossgcn.training.objective import Optimizer
+from crossgcn.training.optimizer import Optimizer
 from crossgcn.training.selection import (
     Diverged,
     EpochMetrics,

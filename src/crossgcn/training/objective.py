@@ -1,4 +1,4 @@
-r"""The objective of training, and its optimiser.
+r"""The objective of training.
 
 .. math:: \Gamma = \frac{1}{M}\sum_{i=1}^{M} l(\hat{\mathbf{y}}_i, \mathbf{y}_i)
     + \frac{\lambda}{2}\|\mathbf{\Theta}\|_F^2
@@ -12,7 +12,7 @@ the training nodes and halves the penalty, where the paper sums and does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossgcn.errors import BadInput
-from crossgcn.graph.matrix import ModelInputs
-from crossgcn.graph.prepared import PreparedGraph, move_inputs
+from crossgcn.graph import PreparedGraph
+from crossgcn.graph.sparse_matrix import ModelInputs
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
 
@@ -156,74 +156,9 @@ def find_targets(
     model: NodeClassifier, graph: PreparedGraph, y: Tensor, nodes: Tensor, device: torch.device
 ) -> Targets:
     """Cut a graph down to the inputs with which a model scores some nodes."""
-    inputs = graph.view(nodes, model.propagations)
-    return Targets(move_inputs(inputs, device), y[nodes].to(device))
-
-
-class Optimizer:
-    r"""PyTorch's fused Adam, with weight decay of matrices; frozen weights are left out.
-
-    It updates the memory of each weight as it lies: ``torch.optim.Adam`` copies a weight with
-    permuted dimensions in every step. Decay adds :math:`\lambda\theta` to the gradient, which is
-    the gradient of the penalty :math:`\frac{\lambda}{2}\theta^2`.
-
-    Attributes:
-        weights: The trained weights, in the order in which :meth:`step` takes gradients.
-    """
-
-    def __init__(self, model: nn.Module, learning_rate: float, weight_decay: float) -> None:
-        trained = [weight for weight in model.parameters() if weight.requires_grad]
-        matrices = [weight for weight in trained if weight.dim() >= 2]
-        others = [weight for weight in trained if weight.dim() < 2]
-        self.learning_rate = learning_rate
-        self.weights = [*matrices, *others]
-        self._orders = [_storage_order(weight) for weight in self.weights]
-        self._memory = [
-            weight.detach().permute(order)
-            for weight, order in zip(self.weights, self._orders, strict=True)
-        ]
-        self._decays = [weight_decay] * len(matrices) + [0.0] * len(others)
-        count = len(matrices)
-        groups = [
-            {"params": self._memory[:count], "weight_decay": weight_decay},
-            {"params": self._memory[count:], "weight_decay": 0.0},
-        ]
-        self._adam = torch.optim.Adam(
-            [group for group in groups if group["params"]],
-            lr=learning_rate,
-            fused=True,
-            capturable=any(weight.is_cuda for weight in trained),
-        )
-        for memory in self._memory:
-            self._adam.state[memory] = {
-                "step": torch.zeros((), device=memory.device),
-                "exp_avg": torch.zeros_like(memory),
-                "exp_avg_sq": torch.zeros_like(memory),
-            }
-
-    def step(self, gradients: Sequence[Tensor | None]) -> None:
-        """Update the weights in place; a weight without a gradient is not changed."""
-        for memory, order, gradient in zip(self._memory, self._orders, gradients, strict=True):
-            memory.grad = None if gradient is None else gradient.permute(order).contiguous()
-        self._adam.step()
-
-    def states(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor, Tensor, float]]:
-        """Yield each weight, its memory, running means and step, and its decay rate."""
-        for weight, memory, decay in zip(self.weights, self._memory, self._decays, strict=True):
-            state = self._adam.state[memory]
-            yield weight, memory, state["exp_avg"], state["exp_avg_sq"], state["step"], decay
-
-    def reset(self) -> None:
-        """Forget all steps, in place."""
-        for _, _, *state, _ in self.states():
-            for tensor in state:
-                tensor.zero_()
-
-
-def _storage_order(tensor: Tensor) -> tuple[int, ...]:
-    """Return the dimensions from the largest stride to the smallest."""
-    strides = tensor.stride()
-    return tuple(sorted(range(tensor.dim()), key=lambda dim: (-strides[dim], dim)))
+    x, blocks = graph.view(nodes, model.propagations)
+    inputs = x.to(device), tuple(block.to(device) for block in blocks)
+    return Targets(inputs, y[nodes].to(device))
 
 
 def order_weight_penalty(model: nn.Module, weight_decay: float) -> Tensor | None:

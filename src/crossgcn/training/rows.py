@@ -16,8 +16,7 @@ from torch import Tensor
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput
 from crossgcn.graph.hops import HopRows
-from crossgcn.graph.matrix import Features, SparseMatrix
-from crossgcn.graph.prepared import choose_device
+from crossgcn.graph.sparse_matrix import Features, SparseMatrix
 from crossgcn.kernels import has_numba
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.checkpoints import Checkpoint
@@ -26,6 +25,7 @@ from crossgcn.training.device import (
     can_be_recorded,
     capture,
     check_precision,
+    choose_device,
     enough_memory,
     multiplying_in,
 )

@@ -20,12 +20,12 @@ from crossgcn.data.seals import digest_of_json
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
 from crossgcn.graph.hops import HopColumns
-from crossgcn.graph.prepared import choose_device
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint, save_model
 from crossgcn.training.config import RunConfig
+from crossgcn.training.device import choose_device
 from crossgcn.training.full_batch import fit_full_batch
 from crossgcn.training.inputs import Inputs
 from crossgcn.training.metrics import positive_class, selecting_metric, task_of_outputs

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossgcn.graph.matrix import Features, SparseMatrix
+from crossgcn.graph.sparse_matrix import Features, SparseMatrix
 from crossgcn.kernels import cpu_hop_loops as hop_loops
 from crossgcn.kernels import cpu_loops, has_numba
 from crossgcn.kernels.cpu_loops import call
@@ -25,7 +25,7 @@ from crossgcn.training.compiled.network import (
     threshold_and_scale,
     update_weights,
 )
-from crossgcn.training.objective import Optimizer
+from crossgcn.training.optimizer import Optimizer
 
 __all__ = ["HopPasses"]
 

@@ -19,7 +19,8 @@ from crossgcn.kernels.cpu_loops import ROWS_PER_CHUNK, call
 from crossgcn.kernels.dropout_bits import threshold
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.objective import Optimizer, Targets
+from crossgcn.training.objective import Targets
+from crossgcn.training.optimizer import Optimizer
 
 Array = Any
 Key = tuple[int, int]

@@ -28,13 +28,7 @@ class SparseMatrix:
 
     Values that require a gradient get one, more slowly, as does a product that is traced or
     differentiated by ``torch.func``.
-
-    Attributes:
-        own: In a block of a graph, the column of each row's own node, ``[rows]``; ``None``
-            if row ``i`` and column ``i`` are the same node.
     """
-
-    own: Tensor | None = None
 
     def __init__(
         self, row_offsets: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
@@ -115,7 +109,6 @@ class SparseMatrix:
         other.pattern, other.values = self.pattern.to(device), self.values.to(device)
         other._transpose = (pattern.to(device), order.to(device))
         other._transposed_values = None
-        other.own = None if self.own is None else self.own.to(device)
         return other
 
     @property
@@ -142,19 +135,11 @@ class SparseMatrix:
         """Row of each entry, ascending."""
         return self.pattern.rows
 
-    def own_rows(self, dense: Tensor) -> Tensor:
-        """Select the rows of ``dense``, one per column of this matrix, that belong to its rows."""
-        return dense if self.own is None else dense[self.own]
-
     def __matmul__(self, dense: Tensor) -> Tensor:
         return _multiply(dense, self, False)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self.nonzeros} nonzeros)"
-
-    def _multiply(self, dense: Tensor) -> Tensor:
-        self._check_rows_of(dense)
-        return row_sums(self.pattern, self.values, dense)
 
     def _check_rows_of(self, dense: Tensor) -> None:
         if dense.shape[:-1] != (self.shape[1],):
@@ -200,7 +185,10 @@ class _SparseDenseProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, dense: Tensor, matrix: SparseMatrix, transposed: bool) -> Tensor:
         ctx.matrix, ctx.transposed = matrix, transposed
-        return matrix.multiply_transposed(dense) if transposed else matrix._multiply(dense)
+        if transposed:
+            return matrix.multiply_transposed(dense)
+        matrix._check_rows_of(dense)
+        return row_sums(matrix.pattern, matrix.values, dense)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, None, None]:
@@ -211,5 +199,5 @@ class _SparseDenseProduct(torch.autograd.Function):
 
 Features = Tensor | SparseMatrix
 
-ModelInputs = tuple[Tensor | SparseMatrix, tuple[SparseMatrix, ...]]
+ModelInputs = tuple[Features, tuple[SparseMatrix, ...]]
 """What a model is called with: features, and one matrix per hop."""
