@@ -129,9 +129,9 @@ class CrossFeatureTransform(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw each projection by Glorot's rule and reset the bias and the order weights."""
+        """Initialise projections by Glorot and reset the bias and the order weights."""
         if not isinstance(self.weight, UninitializedParameter):
-            self._draw_weight()
+            self._init_weight()
         if self.bias is not None:
             nn.init.zeros_(self.bias)
         if self.order_weights is not None:
@@ -187,11 +187,6 @@ class CrossFeatureTransform(nn.Module):
         return isinstance(self.aggregator, PerUnit | OrderAttention | None)
 
     @property
-    def num_projections(self) -> int:
-        """Width of the linear part: all orders together."""
-        return self.order * self.out_channels
-
-    @property
     def trains_order_weights(self) -> bool:
         """Whether order weights from the second on are trained."""
         return self._sum.trained
@@ -238,9 +233,9 @@ class CrossFeatureTransform(nn.Module):
         assert isinstance(self.weight, UninitializedParameter)
         self.in_channels = in_channels
         self.weight.materialize((self.order, self.out_channels, in_channels))
-        self._draw_weight()
+        self._init_weight()
 
-    def _draw_weight(self) -> None:
+    def _init_weight(self) -> None:
         for projection in self.weight:
             nn.init.xavier_uniform_(projection)
 

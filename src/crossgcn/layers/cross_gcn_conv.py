@@ -123,7 +123,7 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters and clear the cache."""
+        """Initialise all parameters and clear the cache."""
         super().reset_parameters()
         self.transform.reset_parameters()
         if self.bias is not None:

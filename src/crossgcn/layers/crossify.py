@@ -34,7 +34,7 @@ def crossify(
     Every ``torch.nn.Linear`` and PyG ``Linear`` becomes a
     :class:`~crossgcn.CrossFeatureTransform` with the map's weight as its first projection and the
     map's bias. With ``"gated"`` order weights the copy computes the same as the model until it is
-    trained. A lazy map is drawn when the first input arrives.
+    trained. A lazy map is initialised when the first input arrives.
 
     The weight of a frozen map stays frozen; the new projections and order weights are trained. A
     map with hooks is refused, because they would be lost. A layer that reads the weight of a map

@@ -64,7 +64,7 @@ def feature_dropout(
 ) -> Features:
     """Zero each entry with probability ``p`` and scale the others by ``1 / (1 - p)``.
 
-    For a sparse matrix only the stored entries are drawn, which has the same distribution.
+    For a sparse matrix only stored entries can be dropped, which has the same distribution.
 
     Args:
         x: Dense, ``torch.sparse_csr`` or :class:`~crossgcn.graph.SparseMatrix`.

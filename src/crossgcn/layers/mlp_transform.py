@@ -34,7 +34,7 @@ class MLPTransform(nn.Module):
         self.output = CrossFeatureTransform(hidden_channels, out_channels, order=1, bias=False)
 
     def reset_parameters(self) -> None:
-        """Draw all weights."""
+        """Initialise all weights."""
         self.hidden.reset_parameters()
         self.output.reset_parameters()
 
@@ -57,8 +57,3 @@ class MLPTransform(nn.Module):
     def in_channels(self) -> int:
         """Features per row, -1 while not yet known."""
         return self.hidden.in_channels
-
-    @property
-    def num_projections(self) -> int:
-        """Width of the linear part: the hidden layer."""
-        return self.hidden.out_channels

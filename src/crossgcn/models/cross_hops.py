@@ -28,8 +28,8 @@ class CrossHops(NodeClassifier):
         \tilde{\mathbf{x}}_v) \odot \dots \odot (\mathbf{W}^1 \tilde{\mathbf{x}}_v), \qquad
         \text{score} = \mathbf{V}\mathbf{z}_v + \mathbf{b}
 
-    :math:`\bar{\mathbf{N}}` is the mean over neighbours without the node itself, drawn towards the
-    mean over all nodes where neighbours are few
+    :math:`\bar{\mathbf{N}}` is the mean over neighbours without the node itself, shrunk towards
+    the mean over all nodes where neighbours are few
     (:class:`~crossgcn.graph.neighbourhood.Smoothing`); :math:`d` is the number of neighbours, and
     :math:`s` standardises each column over all nodes. There is no
     activation: a score is a polynomial of degree K in named columns, so it is an exact sum of
@@ -52,14 +52,14 @@ class CrossHops(NodeClassifier):
         label_features: Also give a node the labels of its neighbours in the training set.
         bags: Number of models whose mean this is.
         directed: Keep in-neighbours and out-neighbours apart.
-        smoothing: Draw the mean over d neighbours towards the mean over all nodes by this s: its
-            own share becomes d / (d + s). 0 for plain means. By default estimated from the columns.
+        smoothing: Shrink the mean over d neighbours towards the mean over all nodes: its own
+            share becomes d / (d + s). 0 for plain means. By default estimated from the columns.
 
     Attributes:
         plan: Which columns :math:`\tilde{\mathbf{x}}` has.
         center: Mean of each column that was standardised, else 0.
         deviation: Standard deviation of each column that was standardised, else 1.
-        prior: Mean of each own column, to which means over neighbours are drawn.
+        prior: Mean of each own column, towards which means over neighbours are shrunk.
         strength: How strongly, for each block of means; 0 not at all.
     """
 
@@ -151,7 +151,7 @@ class CrossHops(NodeClassifier):
         return Smoothing(self.prior.cpu(), self.strength.cpu())
 
     def reset_parameters(self) -> None:
-        """Draw all weights, those of each bag as of a model of its own."""
+        """Initialise all weights, those of each bag as of a model of its own."""
         for layer in self.layers:
             layer.reset_parameters()  # type: ignore[operator]
         nn.init.normal_(self.transform.weight, std=1 / sqrt(self.plan.num_columns))
@@ -242,7 +242,7 @@ class BagReadout(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the weights; biases are 0."""
+        """Initialise the weights; biases are 0."""
         nn.init.normal_(self.weight, std=1 / sqrt(self.in_channels))
         nn.init.zeros_(self.bias)
 
@@ -268,7 +268,7 @@ class HopPerceptron(CrossHops):
         self.hidden_bias = nn.Parameter(torch.zeros(self.transform.out_channels))
 
     def reset_parameters(self) -> None:
-        """Draw all weights; biases are 0."""
+        """Initialise all weights; biases are 0."""
         super().reset_parameters()
         nn.init.normal_(self.transform.weight, std=sqrt(2 / self.plan.num_columns))
         if hasattr(self, "hidden_bias"):

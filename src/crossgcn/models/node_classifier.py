@@ -43,7 +43,7 @@ class NodeClassifier(nn.Module):
         self.register_buffer("target_scale", None)
 
     def reset_parameters(self) -> None:
-        """Draw all parameters."""
+        """Initialise all parameters."""
         for layer in self.layers:
             layer.reset_parameters()  # type: ignore[operator]
 

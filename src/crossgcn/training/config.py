@@ -85,7 +85,7 @@ class RunConfig(BaseModel):
         None,
         ge=0,
         allow_inf_nan=False,
-        description="Draw means over few neighbours towards the mean over all nodes (cross-hops): "
+        description="Shrink means over few neighbours towards the mean of all nodes (cross-hops): "
         "with d neighbours their own mean counts d / (d + s). 0 for plain means. [default: s is "
         "estimated from the columns]",
     )
