@@ -37,4 +37,5 @@ from crossgcn.training.full_batch import train_full_batch as train_full_batch
 from crossgcn.workflows.table_model import TableModel as TableModel
 from crossgcn.workflows.table_model import from_tables as from_tables
 
+__all__: list[str]
 __version__: str

@@ -79,7 +79,8 @@ def test_both_orders_of_work_equal_their_dense_formula(order: int, weights: Tens
     adjacency, x = dense_adjacency(weights), features().double()
     for aggregate_first in (False, True):
         conv = CrossGCNConv(6, 4, order, aggregate_first=aggregate_first, order_weights="fixed")
-        assert conv.double().bias is not None
+        conv = conv.double()
+        assert conv.bias is not None
         nn.init.normal_(conv.bias)
 
         def cross(x: Tensor, conv: CrossGCNConv = conv) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -189,6 +190,6 @@ def test_dropout_after_a_training_is_drawn_anew_in_each_pass() -> None:
     x, edges = make_graph()
     classifier = CrossGCNClassifier(model="cross-hops", dropout=0.5, epochs=1)
     classifier.fit(x.numpy(), torch.arange(40) % 2, edge_index=edges)
-    model = classifier.model_.train()
+    model: Any = classifier.model_.train()
     rows = torch.randn(20, model.plan.num_columns)
     assert not torch.equal(model(rows), model(rows))
