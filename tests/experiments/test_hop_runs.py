@@ -87,7 +87,7 @@ def test_predictions_say_the_truth_and_what_a_node_was_used_for(
 ) -> None:
     run, _ = trained(small_graph, tmp_path)
     frame = predictions_frame(score_known_nodes(run), ("a", "b", "c"))
-    assert list(frame)[:4] == ["node", "true", "predicted", "probability"]
+    assert list(frame)[:4] == ["node", "true", "predicted", "probability: a"]
     assert frame["true"].tolist() == [("a", "b", "c")[node % 3] for node in range(90)]
     tested = frame[frame["used for"] == "test"]
     assert tested["node"].astype(int).tolist() == run.split.test.tolist()
@@ -131,3 +131,11 @@ def test_more_hops_than_no_edges(small_graph: Data) -> None:
     Experiment([RunConfig.create(model="cross-hops", **TINY)], small_graph)
     with pytest.raises(BadInput, match="there are no edges; leave out --hops"):
         Experiment([RunConfig.create(model="cross-hops", hops=1, **TINY)], small_graph)
+
+
+def test_hops_that_a_small_component_has_are_taken() -> None:
+    star = torch.stack([torch.zeros(4999).long(), torch.arange(1, 5000)])
+    path = torch.stack([torch.arange(5000, 5006), torch.arange(5001, 5007)])
+    y = torch.arange(5007) % 2
+    data = Data(x=torch.rand(5007, 2), edge_index=torch.cat([star, path], dim=1), y=y)
+    Experiment([RunConfig.create(model="cross-hops", hops=3, **TINY)], data)

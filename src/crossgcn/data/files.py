@@ -7,10 +7,8 @@ import json
 import math
 import os
 import platform
-import secrets
 import shutil
 import stat
-import sys
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -39,26 +37,30 @@ def read_bytes(path: Path) -> bytes:
         return file.read()
 
 
+PART = ".part"
+"""Ending of a file that is not complete yet."""
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces ``path`` on success.
 
-    It is flushed to disk before it is renamed. If the block raises an error, it is removed,
-    and a file at ``path`` stays as it was. A link is followed.
+    It is flushed to disk before it is renamed. If the block raises an error, it is removed, and a
+    file at ``path`` stays as it was; what a killed process left is overwritten. A link is followed.
     """
     if path.is_symlink():
         path = path.resolve()
     if path.exists() and not path.is_file():
         raise BadInput(f"{path}: exists and is not a regular file; give another path")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    temporary = path.with_name(f".{path.name}{PART}")
     try:
-        with temporary.open("xb") as file:
+        with temporary.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         size, free = temporary.stat().st_size, shutil.disk_usage(path.parent).free
         raise OSError(
@@ -69,21 +71,6 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
-
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-@contextmanager
-def one_at_a_time(path: Path) -> Iterator[None]:
-    """Wait until no other process is in such a block for the same file."""
-    with path.open("rb") as file:
-        if sys.platform != "win32":
-            import fcntl
-
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 LOCK, OWNER = ".lock", ".lock.json"
@@ -161,11 +148,8 @@ def _read_owner(path: Path) -> str:
 
 
 def is_empty(folder: Path) -> bool:
-    """Return whether a folder holds nothing but locks and parts that killed processes left."""
-    return all(
-        path.name in (LOCK, OWNER) or (path.name[0] == "." and path.suffix == ".part")
-        for path in folder.iterdir()
-    )
+    """Return whether a folder holds nothing but locks and what killed processes left."""
+    return all(path.name in (LOCK, OWNER) or path.suffix == PART for path in folder.iterdir())
 
 
 def write_json(path: Path, content: Any) -> None:

