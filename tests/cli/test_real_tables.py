@@ -68,7 +68,9 @@ def test_a_threshold_is_chosen_stored_and_used(crossgcn: Command) -> None:
     assert record["threshold"] in answer["threshold"] and "threshold" not in record["test"]
     assert crossgcn("predict", "t").returncode == 0
     frame = pd.read_csv("predictions.csv")
-    assert (frame.predicted == "democrat").equals(frame["p(democrat)"] >= record["threshold"])
+    assert (frame.predicted == "democrat").equals(
+        frame["probability: democrat"] >= record["threshold"]
+    )
     tested = frame[frame["used for"] == "test"]
     shares = [
         (own.predicted == own.true).mean() for _, own in tested.groupby("true", observed=True)

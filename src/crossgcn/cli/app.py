@@ -55,6 +55,7 @@ LEFT = {
     "--scaling": "leave it out",
     "--residual": "PyG's DeepGCNLayer does it: " + _IN_EXAMPLES.format("deep.py"),
     "--laplacian-weight": _BASELINES,
+    "--hash-features": "every value of two nodes has a feature; --ignore leaves a column out",
     **dict.fromkeys(_OF_GRAND, "the recipe cross-grand left; use --model cross-gcn"),
     "--sign": _HASHES,
     "--trust": _HASHES,

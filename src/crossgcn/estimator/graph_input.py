@@ -155,12 +155,13 @@ class FittedGraph:
 
     def with_rows(self, X: Any, places: Places) -> Self:
         """Return the graph with these rows as features of their nodes, no two of the same."""
-        if sp.issparse(self.x):
+        own, given = self.x, _dense(X)
+        if own is not _dense(own):
             order = np.arange(len(self.ids))
             order[places] = len(self.ids) + np.arange(len(places))
-            return replace(self, x=sp.csr_array(sp.vstack([self.x, X], format="csr"))[order])
-        x = self.x.copy()
-        x[places] = X.toarray() if sp.issparse(X) else X
+            return replace(self, x=sp.csr_array(sp.vstack([own, sp.csr_array(given)]))[order])
+        x = own.copy()
+        x[places] = given
         return replace(self, x=x)
 
     def shown_labels(self, other: FittedGraph, *, named: bool) -> NeighbourLabels:
@@ -186,12 +187,12 @@ class FittedGraph:
     def to_arrays(self) -> dict[str, Array]:
         """Return the content for an ``.npz`` file."""
         arrays = {"edge_index": self.edge_index.numpy(), "ids": _plain_names(self.ids)}
-        if sp.issparse(self.x):
-            parts = {"indptr": self.x.indptr, "indices": self.x.indices, "data": self.x.data}
-            arrays |= {f"x_{name}": part for name, part in parts.items()}
-            arrays["x_shape"] = np.array(self.x.shape)
+        x = self.x
+        if x is not _dense(x):
+            arrays |= {"x_indptr": x.indptr, "x_indices": x.indices, "x_data": x.data}
+            arrays["x_shape"] = np.array(x.shape)
         else:
-            arrays["x"] = self.x
+            arrays["x"] = x
         if self.edge_weight is not None:
             arrays["edge_weight"] = self.edge_weight.numpy()
         if self.labels is not None:
@@ -223,13 +224,17 @@ class FittedGraph:
         )
 
 
+def _dense(x: Any) -> Any:
+    """Return features as an array, which may be the same object."""
+    return x.toarray() if hasattr(x, "toarray") else x
+
+
 def _differing(own: Any, given: Any) -> Any:
-    """Return where features differ, an array or a sparse matrix of booleans."""
+    """Return where features differ, an array of booleans."""
     if own.shape != given.shape:
         return np.ones(given.shape, bool)
-    if sp.issparse(own) or sp.issparse(given):
-        return np.asarray((sp.csr_array(own) != sp.csr_array(given)).toarray())
-    return own != given
+    differs: Any = own != given
+    return _dense(differs)
 
 
 def _read_edges(
@@ -262,6 +267,7 @@ def _read_edges(
         parts: Any = entries.values().numpy(), entries.indices().numpy()
         edges = sp.coo_array(parts, tuple(entries.shape))
     if sp.issparse(edges):
+        edges = sp.coo_array(edges)  # type: ignore[call-overload]
         if edge_weight is not None or edges.shape[0] != edges.shape[1]:
             raise BadInput(
                 f"edge_index is a sparse adjacency {list(edges.shape)}; give a square one whose "
@@ -269,7 +275,6 @@ def _read_edges(
                 "as long as X: give the estimator graph=Data(x=..., edge_index=...) instead)"
             )
         size = edges.shape[0]
-        edges = sp.coo_array(edges)
         edges.sum_duplicates()
         edges.eliminate_zeros()
         values = edges.data
@@ -377,7 +382,8 @@ def features_of(data: Data) -> Any:
     """Return the features of a graph as an array or a SciPy CSR matrix, 32-bit."""
     x = data.x
     if x.layout != torch.strided:
-        return sp.csr_array(SparseMatrix.from_torch(x.to_sparse_csr()).to_scipy(), dtype=np.float32)
+        matrix: Any = SparseMatrix.from_torch(x.to_sparse_csr()).to_scipy()
+        return sp.csr_array(matrix).astype(np.float32)
     return x.detach().cpu().numpy().astype(np.float32)
 
 

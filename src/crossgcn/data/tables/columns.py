@@ -128,7 +128,7 @@ def _infer_numbers(name: str, distinct: Distinct, values: set[str]) -> Inference
             return "ignored", f"digits with leading zeros, {where}"
         return "categorical", f"{len(values):,} different codes with leading zeros"
     if whole and len(numbers) <= MAX_CODES and 2 * len(numbers) <= num_cells:
-        counts = np.bincount(of_value, distinct.counts[is_number])
+        counts = np.bincount(of_value, distinct.counts[is_number]).astype(np.float64)
         if _are_counts(name, numbers, counts):
             return "numeric", f"{len(numbers)} different whole numbers, taken as counts"
         if not all_numbers:

@@ -118,7 +118,7 @@ class TableChoices:
         words = {word.strip().lower() for word in self.missing} - {""}
         removed = {word[1:] for word in words if word.startswith("-")}
         added = {word for word in words if not word.startswith("-")}
-        return (MISSING_WORDS | added) - removed, added
+        return (set(MISSING_WORDS) | added) - removed, added
 
     def _collect(self, table: Table, choices: Mapping[str, Any]) -> dict[str, Any]:
         """Return the columns of a table that choices name, and what each is chosen as."""

@@ -468,8 +468,8 @@ def read_parquet_headers(path: Path, name: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def reporting_damage(name: str) -> Iterator[None]:
-    """Refuse a Parquet file that cannot be read."""
+def reporting_damage(name: str, after: str = "") -> Iterator[None]:
+    """Refuse a Parquet file that cannot be read; ``after`` says where."""
     try:
         yield
     except BadInput:
@@ -477,6 +477,6 @@ def reporting_damage(name: str) -> Iterator[None]:
     except Exception as error:  # a damaged file can raise any error
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(
-            f"{name} cannot be read as Parquet ({reason}); it is cut short or damaged: "
+            f"{name} cannot be read as Parquet{after} ({reason}); it is cut short or damaged: "
             "write it again"
         ) from None

@@ -107,12 +107,13 @@ class CheckedTables:
                 return
             row, count = table.row_number(positions[0]), count or len(positions)
             value = None if column is None else str(table.frame[column].iloc[positions[0]])
-        told = []
-        for text in (message, remedy):
-            text = text.replace("{value}", "" if value is None else quote(value))
-            told.append(text.replace("{column}", "" if column is None else _as_option(column)))
+        shown = "" if value is None else quote(value)
+        option = "" if column is None else _as_option(column)
+        message, remedy = (
+            text.replace("{value}", shown).replace("{column}", option) for text in (message, remedy)
+        )
         self.problems.append(
-            Problem(kind, severity, table.name, *told, row, column, value, count or 1)
+            Problem(kind, severity, table.name, message, remedy, row, column, value, count or 1)
         )
 
     @cached_property
