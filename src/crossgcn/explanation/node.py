@@ -15,7 +15,6 @@ from crossgcn.explanation.reading import Floats, Ints
 from crossgcn.explanation.terms import (
     WHOSE,
     Column,
-    Explainer,
     Explanation,
     Term,
     score_name,
@@ -210,8 +209,8 @@ class Changes:
     stays as it is. A number as target has no other answer.
     """
 
-    def __init__(self, explainer: Explainer, whole: Explanation) -> None:
-        self._explainer, self._inputs = explainer, whole.inputs
+    def __init__(self, whole: Explanation) -> None:
+        self._explainer, self._inputs = whole.explainer, whole.inputs
         self._columns = [column for column in whole.columns if column.own and len(column.places)]
         self._values: dict[int, list[_Values]] = {}
 

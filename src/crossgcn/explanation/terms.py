@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, sqrt
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.explanation.polynomial import Polynomial
 from crossgcn.explanation.purify import Key
 from crossgcn.explanation.reading import Floats, Ints
 
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from crossgcn.explanation.hops import HopExplainer
+    from crossgcn.explanation.layered import LayeredExplainer
     from crossgcn.explanation.node import Changes, NodeExplanation
 
 MOST_COLUMNS = 200
@@ -102,42 +103,6 @@ class Term:
         return f"Term({self.name}, importance {self.importance.max():.3g}{error})"
 
 
-class Explainer(Protocol):
-    """What the two kinds of models offer: of hop columns, and of layers.
-
-    Attributes:
-        classes: Names of the classes, or of the number.
-        columns: The columns of the model.
-        polynomial: The model, or its first layer.
-        meaning: What the contribution of a neighbour means, as a sentence.
-        cut: Log-odds above which the second of two classes is predicted.
-    """
-
-    classes: Sequence[str]
-    columns: tuple[Column, ...]
-    polynomial: Polynomial
-    meaning: str
-    cut: float
-
-    def explain(self, node: int | None = None) -> Explanation:
-        """Return the terms of all nodes, or of a sample with ``node`` in it."""
-
-    def own_row(self, node: int) -> Floats:
-        """Return the inputs of a node, ``[1, inputs]``."""
-
-    def scores_after(self, node: int, projected: Floats) -> Floats:
-        """Return the scores of a node for other projections of its inputs, ``[rows, outputs]``.
-
-        They are those without a contrast.
-        """
-
-    def work(self, node: int) -> int:
-        """Return how much one evaluation of a node's scores costs."""
-
-    def neighbours(self, node: int) -> tuple[Ints, Floats]:
-        """Return the neighbours of a node, and what each contributes, ``[nodes, outputs]``."""
-
-
 @dataclass(frozen=True, repr=False)
 class Explanation:
     """Scores as sums: ``scores = average + sum of the contributions of all terms``.
@@ -180,7 +145,7 @@ class Explanation:
     columns: tuple[Column, ...]
     inputs: Floats
     neighbours: Any
-    explainer: Explainer
+    explainer: HopExplainer | LayeredExplainer
     num_unlisted: Mapping[int, int] = field(default_factory=dict)
     unlisted_by_column: Floats | None = None
     rows: Ints | None = None
@@ -323,7 +288,7 @@ class Explanation:
         """Finds what would change the answer for a node."""
         from crossgcn.explanation.node import Changes
 
-        return Changes(self.explainer, self)
+        return Changes(self)
 
     def _first(self, output: int, top: int | None, order: int | None) -> list[Term]:
         seen: dict[int, int] = {}

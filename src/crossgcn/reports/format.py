@@ -65,20 +65,15 @@ _NUMBERS = {"log_loss", "brier", "r2", "rmse", "mae"}
 _IN_UNIT = {"rmse", "mae"}
 
 METRICS: Final[Mapping[str, Metric]] = {
-    **{
-        name: Metric(metric.title, name not in _NUMBERS, name in _IN_UNIT)
-        for name, metric in metrics.METRICS.items()
-    },
-    "auc": Metric("AUC"),
-    "ap": Metric("AP"),
-    "mrr": Metric("MRR"),
+    name: Metric(metric.title, name not in _NUMBERS, name in _IN_UNIT)
+    for name, metric in metrics.METRICS.items()
 }
 """The metrics that tables and pages show, by their name in records."""
 
 
 def get_metric(name: str) -> Metric:
-    """Return a metric of :data:`METRICS`, or that of Hits@K."""
-    return METRICS.get(name) or Metric(name.capitalize())
+    """Return a metric of :data:`METRICS`."""
+    return METRICS[name]
 
 
 def grows(name: str) -> bool:
@@ -119,12 +114,6 @@ def points(difference: float, digits: int = 2) -> str:
     return f"{100 * difference:+z.{digits}f}"
 
 
-def signed(value: float, digits: int = 3) -> str:
-    """Return a number with its sign, typeset with a minus sign; a rounded zero has no sign."""
-    text = f"{value:+.{digits}f}"
-    return text[1:] if float(text) == 0 else text.replace("-", "\N{MINUS SIGN}")
-
-
 def with_spread(mean: float, sd: float | None) -> str:
     """Return ``79.1 ± 1.8``, or the mean alone if there is no standard deviation."""
     return f"{mean:.1f}" if sd is None else f"{mean:.1f} ± {sd:.1f}"
@@ -139,11 +128,6 @@ def validation_text(model: Mapping[str, Any]) -> str:
     """Return the mean of a summary's ``validation_score``, which is negated if it shrinks."""
     mean = fmean(model["validation_score"])
     return get_metric(model["metric"]).spread(mean if grows(model["metric"]) else -mean, None)
-
-
-def accuracy_text(model: Mapping[str, Any]) -> str:
-    """Return ``mean`` and ``sd`` of a summary, which are fractions, in percent."""
-    return with_spread(100 * model["mean"], None if model["sd"] is None else 100 * model["sd"])
 
 
 def paired_text(model: Mapping[str, Any]) -> str:
@@ -188,9 +172,3 @@ def shorten(name: str, longest: int = LONGEST_NAME) -> str:
         return name
     tail = longest // 3
     return f"{name[: longest - tail - 1]}…{name[-tail:]}"
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table, the first column aligned left and the others right."""
-    alignment = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, alignment, *rows))
