@@ -154,8 +154,8 @@ def test_drop_and_its_gradient_equal_the_plain_ones(
     x[::7] = 0.0
     exact = reference.drop(torch.from_numpy(x).double(), bits, p, activate)
     np.testing.assert_allclose(dropped(x, x, bits, p, activate), exact, rtol=1e-5, atol=1e-6)
-    twins = (torch.from_numpy(array).double() for array in (gradient, x))
-    exact = reference.drop_backward(*twins, bits, p, activate)
+    slope, twin = (torch.from_numpy(array).double() for array in (gradient, x))
+    exact = reference.drop_backward(slope, twin, bits, p, activate)
     actual = dropped(gradient, x, bits, p, activate)
     np.testing.assert_allclose(actual, exact, rtol=1e-5, atol=1e-6)
 
@@ -180,12 +180,13 @@ def test_cross_and_its_gradients_equal_the_plain_ones(
 ) -> None:
     projections, weights = normal(rows, order * channels, seed=seed), normal(order, seed=seed + 1)
     gradient = normal(rows, channels, seed=seed + 2)
-    exact = [torch.from_numpy(array).double() for array in (gradient, projections, weights)]
-    expected = reference.cross(*exact[1:], release, False)
+    g, p, w = (torch.from_numpy(array).double() for array in (gradient, projections, weights))
+    expected = reference.cross(p, w, release, False)
     crossed = np.empty_like(gradient)
     loops.call(loops.cross, 5000, projections, weights, release, crossed)
     np.testing.assert_allclose(crossed, expected, rtol=1e-4, atol=1e-4)
-    for_projections, for_weights = reference.cross_backward(*exact, release, False, True)
+    for_projections, for_weights = reference.cross_backward(g, p, w, release, False, True)
+    assert for_weights is not None
     found, sums = crossed_backward(gradient, projections, weights, release)
     np.testing.assert_allclose(found, for_projections, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(sums, for_weights, rtol=1e-3, atol=1e-3)
@@ -238,7 +239,7 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.Monk
         x = normal(20_500, seed=1)
         return [
             dropped(x, x, bits, 0.5, True),
-            *crossed_backward(*(normal(333, 20 * k, seed=k) for k in (1, 3)), x[:3], True),
+            *crossed_backward(normal(333, 20, seed=1), normal(333, 60, seed=3), x[:3], True),
             *weights,
             *fill(hop_loops.score_units, [*hops, bias], [slope]),
             *fill(hop_loops.score_units_backward, [slope, *hops], [*hops, bias]),

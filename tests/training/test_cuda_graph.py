@@ -12,6 +12,7 @@ from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import HopRows, Scale
 from crossgcn.models.catalogue import build_model
+from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training import device, full_batch, loop
 from crossgcn.training import rows as rows_module
 from crossgcn.training.config import RunConfig
@@ -112,6 +113,7 @@ def train_on_rows(
     settings: dict[str, Any] = {"hidden_channels": 4, "dropout": 0.2}
     bags = 1 if target == "classes, no bags" else 3
     model = build_model("cross-hops", 2, outputs, hops=2, bags=bags, **settings)
+    assert isinstance(model, CrossHops)
     if target == "number":
         model.predict_number(0.0, 1.5)
     config = RunConfig.create(

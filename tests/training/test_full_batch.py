@@ -66,10 +66,9 @@ def test_the_first_of_the_best_epochs_is_selected_and_not_touched_by_later_ones(
 def test_the_model_ends_with_the_selected_weights_and_their_test_accuracy(
     name: str, small_graph: Data
 ) -> None:
-    model, seen = make(name, small_graph), []
+    model, seen = make(name, small_graph), list[EpochMetrics]()
     trained = train(small_graph, model, epochs=15, on_epoch=seen.append)
     assert tuple(seen) == trained.history and len(seen) == 15
-    assert isinstance(seen[0], EpochMetrics)
     assert_same_weights(dict(model.state_dict()), trained.state)
     assert all(value.is_contiguous() for value in trained.state.values())
     with torch.no_grad():
