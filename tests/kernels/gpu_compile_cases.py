@@ -64,10 +64,11 @@ def compiled(
         assert f".target sm_{request.param}" in kernel.asm["ptx"]
 
 
+@pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize(("terms", "width"), [(602, 32), (602, 300), (32, 64), (20, 300)], ids=str)
-def test_products(terms: int, width: int, compiled: dict[str, Any]) -> None:
-    left, right = halve(torch.randn(ROWS, terms)), halve(torch.randn(terms, width))
-    along = halve(torch.randn(ROWS, width))
+def test_products(terms: int, width: int, exact: bool, compiled: dict[str, Any]) -> None:
+    sizes = (ROWS, terms), (terms, width), (ROWS, width)
+    left, right, along = (halve(torch.randn(size), exact) for size in sizes)
     multiply(left, right)
     multiply(left, along, turn_left=True)
     multiply(along, right, turn_right=True)
