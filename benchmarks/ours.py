@@ -173,7 +173,7 @@ def train_on_rows(
         bags=8,
         epochs=epochs,
         batch_size=8192,
-        instead=hop_settings(100),
+        defaults=hop_settings(100),
     )
     torch.manual_seed(seed)
     model = build_model("cross-hops", (columns.size(1) - 1) // 2, 2, **config.model_settings())

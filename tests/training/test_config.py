@@ -94,8 +94,8 @@ def test_a_file_that_cannot_be_read_is_named(name: str, tmp_path: Path) -> None:
 def test_a_value_out_of_range_is_named_with_its_setting(name: str, value: Any) -> None:
     with pytest.raises(BadInput) as error:
         RunConfig.create(**{name: value})
-    assert str(error.value).startswith(f"{name} should be ")
-    assert str(error.value).endswith(f"got {value!r}")
+    assert str(error.value).startswith((f"{name} should be ", f"{name} cannot be {value!r}: "))
+    assert repr(value) in str(error.value)
 
 
 def test_a_configuration_cannot_change_under_a_run() -> None:
@@ -110,12 +110,11 @@ def test_models_on_a_split_share_a_seed_and_nothing_else_does() -> None:
     assert len({ours.run_seed(*at) for at in seeds}) == len(seeds)
 
 
-def test_what_suits_a_preset_is_over_the_defaults_and_under_what_was_given(tmp_path: Path) -> None:
+def test_what_is_given_is_over_the_file_the_preset_and_the_defaults(tmp_path: Path) -> None:
     suits = PRESETS["cross-hops"].training
     for config in (RunConfig(model="cross-hops"), RunConfig.create(model="cross-hops")):
         assert {name: getattr(config, name) for name in suits} == suits
-    assert RunConfig.create(model="cross-hops", defaults={"epochs": 7}).epochs == suits["epochs"]
-    assert RunConfig.create(model="gcn", defaults={"epochs": 7}).epochs == 7
+    assert RunConfig.create(model="cross-hops", defaults={"epochs": 7}).epochs == 7
     assert RunConfig.create(model="cross-hops", epochs=9).epochs == 9
     file = tmp_path / "settings.toml"
     file.write_text('model = "cross-hops"\nepochs = 11\n')

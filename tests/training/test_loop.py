@@ -50,7 +50,7 @@ def test_a_training_resumes_from_its_checkpoint_to_the_same_bits(
     small_graph: Data, tmp_path: Path
 ) -> None:
     whole = train(small_graph)
-    checkpoint, done = Checkpoint(tmp_path / CHECKPOINT, {"run": 1}), 0
+    checkpoint, done = Checkpoint(tmp_path / CHECKPOINT, {"run": 1}, seconds=0), 0
 
     def stop(count: int) -> None:
         nonlocal done

@@ -99,7 +99,7 @@ def test_runs_that_report_no_epochs_are_shared_from_the_start(
         raise InterruptedError
 
     monkeypatch.setattr(pool, "ProcessPoolExecutor", start)
-    slow, quick = ([replace(r, seconds=s) for r in runs_in(tmp_path)] for s in (3.0, 2.0))
+    slow, quick = ([replace(r, seconds=s) for r in runs_in(tmp_path)] for s in (6.0, 2.0))
     with pytest.raises(InterruptedError):
         train_many(trainer_of(small_graph), slow, workers=2)
     assert not list(tmp_path.rglob("run.json"))

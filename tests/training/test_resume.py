@@ -19,7 +19,7 @@ SELECTION = {"epoch": torch.tensor([2]), "sound": torch.tensor([True])}
 
 
 def saved(folder: Path, epoch: int = 2) -> Checkpoint:
-    checkpoint = Checkpoint(folder / CHECKPOINT, RUN)
+    checkpoint = Checkpoint(folder / CHECKPOINT, RUN, seconds=0)
     checkpoint.save(epoch, STEP, SELECTION | {"epoch": torch.tensor([epoch])})
     return checkpoint
 
@@ -95,7 +95,7 @@ def test_a_full_disk_is_reported_and_the_checkpoint_before_is_kept(
 def test_a_resealed_checkpoint_must_have_the_tensors_of_the_training(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:
-    checkpoint = Checkpoint(tmp_path / CHECKPOINT, RUN)
+    checkpoint = Checkpoint(tmp_path / CHECKPOINT, RUN, seconds=0)
     changed = {name: value for name, value in (STEP | change).items() if value is not None}
     checkpoint.save(2, changed, SELECTION)
     step = {name: torch.zeros_like(value) for name, value in STEP.items()}

@@ -46,6 +46,7 @@ LEFT = {
     "example": "us-county is the example: crossgcn train us-county",
     "data import": "for tables larger than memory: crossgcn hops NODES EDGES --out FILE.parquet",
     "data show": "graph folders left; crossgcn report RUN describes a run",
+    "--checkpoint-every": "long trainings write a checkpoint every ten seconds",
     "--fanout": "models of layers train on the whole graph; "
     + _IN_EXAMPLES.format("mini_batches.py"),
     "--parquet": "crossgcn hops writes one Parquet file: --out FILE.parquet",

@@ -259,17 +259,14 @@ def _configure(
     preset = get_preset(model)
     tuned = candidate.trials[trial] if candidate.preset is not None else {}
     others = set(MODEL_SETTINGS) - preset.options - {"num_layers", "hidden_channels", "dropout"}
-    defaults, values = (
-        {name: value for name, value in each.items() if name not in others}
-        for each in (
-            {**defaults, **candidate.training},
-            {**settings, **candidate.settings, **tuned, "model": model},
+    values = {**settings, **candidate.settings, **tuned, "model": model}
+    own = others | preset.training.keys()
+    return cross_in_first_layer(
+        RunConfig.create(
+            defaults={name: value for name, value in defaults.items() if name not in own},
+            **{name: value for name, value in values.items() if name not in others},
         )
     )
-    if any("batch_size" in each for each in (preset.training, values)):
-        # Runs are short, and finished ones are kept: writing every epoch takes a third of the time.
-        defaults["checkpoint_every"] = 0
-    return cross_in_first_layer(RunConfig.create(defaults=defaults, **values))
 
 
 _TRAIN_OPTIONS = ("order", "num_layers", "hidden_channels", "hops", "bags")

@@ -181,7 +181,6 @@ class Experiment:
         threads: int = 1,
         save_models: bool = False,
         device: str = "cpu",
-        read_test: bool = True,
         training: Mapping[str, Any] | None = None,
         on_epochs: Callable[[int, int], None] | None = None,
     ) -> list[RepeatedRuns]:
@@ -196,14 +195,12 @@ class Experiment:
                 earlier runs in ``out`` is removed.
             device: ``cpu``, ``cuda`` (the runs of each model are trained together in this
                 process) or ``auto``.
-            read_test: Evaluate on the test nodes after training; otherwise records have no
-                test accuracy.
             training: Saved with the models: how to train them again.
             on_epochs: Called with the epochs done and the epochs in total.
         """
         lock = holding(out) if out is not None else nullcontext()
         with lock:
-            options = {"save_models": save_models, "threads": threads, "read_test": read_test}
+            options: dict[str, Any] = {"save_models": save_models, "threads": threads}
             trainer = self.trainer(device=device, training=training, **options)
             if out is not None:
                 self._refuse_other_runs(out)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from crossgcn.errors import BadInput
 from crossgcn.experiments.candidates import TRIALS, cross_in_first_layer
-from crossgcn.models.catalogue import get_preset
-from crossgcn.training.config import RunConfig
+from crossgcn.models.catalogue import PRESETS
+from crossgcn.training.config import RunConfig, given_settings
 from crossgcn.training.metrics import DEFAULT_METRICS, Task, check_metric, task_of_outputs
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ TABLE_DEFAULTS: Mapping[str, Any] = {
 }
 """Settings for a user's own tables, where they differ from the paper's protocol."""
 
-_PATIENCE_IN_BATCHES = 15
 _MANY_COLUMNS = 300
 
 
@@ -46,37 +45,26 @@ def configure_for_tables(
         settings: Fields of :class:`~crossgcn.RunConfig`; ``None`` for those not given.
         config_file: TOML file with further ones.
     """
+    given = given_settings(config_file, settings)
     if graph is None:
-        chosen = RunConfig.create(config_file=config_file, **settings)
-        if get_preset(chosen.model).inputs == "hops":
-            usual = hop_settings(0)
-            chosen = RunConfig.create(config_file=config_file, instead=usual, **settings)
-        return chosen
-    model = {"model": TABLE_DEFAULTS["model"]}
-    chosen = RunConfig.create(config_file=config_file, defaults=model, **settings)
-    defaults = table_defaults(graph, settings.get("splits"), chosen)
-    instead = None
-    if get_preset(chosen.model).inputs == "hops":
-        instead = hop_settings(graph.data.num_features)
-    chosen = RunConfig.create(
-        config_file=config_file, defaults=defaults, instead=instead, **settings
-    )
-    return cross_in_first_layer(chosen)
+        model = given.get("model", RunConfig.model_fields["model"].default)
+        return RunConfig.create(defaults=hop_settings(0) if _has_hops(model) else {}, **given)
+    model = given.get("model", TABLE_DEFAULTS["model"])
+    defaults = table_defaults(graph, given.get("splits"), model) | {"model": model}
+    config = cross_in_first_layer(RunConfig.create(defaults=defaults, **given))
+    _check_for_target(graph, config, task_of_outputs(graph.data.num_classes))
+    return config
 
 
 def table_defaults(
-    graph: TableGraph | None, splits: str | None, given: RunConfig | None = None
+    graph: TableGraph, splits: str | None, model: str | None = None
 ) -> dict[str, Any]:
-    """Return the settings for tables that the user did not give.
+    """Return the settings of a model for tables that the user did not give.
 
     Args:
-        graph: The tables; without them, nothing is returned.
         splits: Value of ``--splits``; refused where it contradicts the tables.
-        given: The user's settings, with the model of :data:`TABLE_DEFAULTS` if none was named.
-            Without them, the defaults are for several full-batch models.
+        model: Name of a preset; without it, the defaults are for several models.
     """
-    if graph is None:
-        return {}
     column = graph.plan.split_column
     kind = "stratified" if column is None else "public"
     if splits == "public" and getattr(graph.data, "roles", None) is not None:
@@ -88,32 +76,31 @@ def table_defaults(
             else f"leave out --splits to use column {column!r}, or --ignore it to draw splits"
         )
         raise BadInput(f"--splits {splits} is not for these tables: {remedy}")
-    task = task_of_outputs(graph.data.num_classes)
-    if given is not None:
-        _check_for_target(graph, given, task)
-    defaults = dict(TABLE_DEFAULTS) | {"splits": kind, "metric": DEFAULT_METRICS[task]}
+    metric = DEFAULT_METRICS[task_of_outputs(graph.data.num_classes)]
+    defaults = dict(TABLE_DEFAULTS) | {"splits": kind, "metric": metric}
+    del defaults["model"]
     if kind == "public":
         del defaults["num_splits"]  # as many as the column has
-    if given is None:
-        del defaults["model"]
-    elif get_preset(given.model).inputs == "hops":
+    if model is not None and _has_hops(model):
         for name in ("bias", "patience"):  # the preset has its own
             del defaults[name]
         defaults |= hop_settings(graph.data.num_features)
-    elif given.batch_size is not None:
-        defaults["patience"] = _PATIENCE_IN_BATCHES
     return defaults
 
 
-def _check_for_target(graph: TableGraph, given: RunConfig, task: Task) -> None:
+def _has_hops(model: object) -> bool:
+    return isinstance(model, str) and model in PRESETS and PRESETS[model].inputs == "hops"
+
+
+def _check_for_target(graph: TableGraph, config: RunConfig, task: Task) -> None:
     """Refuse a metric or weights of classes that do not fit the target."""
     place = f"{graph.data.name}, column {graph.plan.target}"
-    if given.metric is not None:
+    if config.metric is not None:
         try:
-            check_metric(given.metric, task)
+            check_metric(config.metric, task)
         except BadInput as error:
             raise BadInput(f"{place}: {error}") from None
-    weights = given.class_weight
+    weights = config.class_weight
     if weights is not None and task == "regression":
         raise BadInput(f"{place}: --class-weight is for classes, not for a number: leave it out")
     if isinstance(weights, tuple) and len(weights) != len(graph.classes):

@@ -13,9 +13,10 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -169,22 +170,23 @@ def _check_hashes(folder: Path, config: dict[str, Any]) -> None:
         raise not_as_written(path, "copy the whole folder again, or save the model again")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Checkpoint:
     """The file from which a training that was stopped continues.
 
     Attributes:
         identity: What makes the run this run; a checkpoint of another run is refused.
-        every: Epochs from one checkpoint to the next; 0 writes none.
+        seconds: From one checkpoint to the next.
     """
 
     path: Path
     identity: Mapping[str, Any]
-    every: int = 1
+    seconds: float = 10.0
+    _saved: float = field(default_factory=time.monotonic, repr=False)
 
     def save(self, epoch: int, step: State, selection: State) -> None:
         """Replace the file, if a checkpoint is due after this epoch."""
-        if not self.every or epoch % self.every:
+        if time.monotonic() - self._saved < self.seconds:
             return
         tensors = {
             name: value.detach().cpu().contiguous()
@@ -200,8 +202,9 @@ class Checkpoint:
             raise WorkFailed(
                 f"{self.path}: the checkpoint of epoch {epoch} cannot be written "
                 f"({error.strerror}); the one before is kept: make room, and continue with "
-                "--resume, or give a larger --checkpoint-every"
+                "--resume"
             ) from None
+        self._saved = time.monotonic()
 
     def load(self, step: State, selection: State) -> None:
         """Copy the file's tensors into these, if there is a file."""

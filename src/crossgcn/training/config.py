@@ -32,13 +32,13 @@ _ALWAYS_RECORDED = {
 }
 """The other settings are part of a run's identity only where they were changed."""
 
-_NOT_OF_ONE_RUN = {"num_splits", "repeats", "checkpoint_every"}
+_NOT_OF_ONE_RUN = {"num_splits", "repeats"}
 
 
 class RunConfig(BaseModel):
     """Settings of one model on one dataset, over all its splits.
 
-    Precedence: command line, TOML file, preset, the defaults below (the paper's protocol). A
+    Precedence: given, file, preset, default (the paper's protocol, unless the data has others). A
     field's description is also the help text of its option; it names the default where ``None``
     stands for one that depends on other settings.
     """
@@ -157,15 +157,12 @@ class RunConfig(BaseModel):
     evaluate_every: int = Field(
         1, ge=1, description="Of cross-hops: epochs between evaluations on the validation nodes."
     )
-    checkpoint_every: int = Field(
-        1, ge=0, description="Of cross-hops: epochs between checkpoints to resume from; 0 for none."
-    )
 
     @model_validator(mode="after")
     def _check_settings_of_rows(self) -> Self:
         if self.model not in PRESETS or get_preset(self.model).inputs == "hops":
             return self
-        for name in ("batch_size", "evaluate_every", "checkpoint_every"):
+        for name in ("batch_size", "evaluate_every"):
             if getattr(self, name) != _default(name):
                 raise BadInput(
                     f"{name} is for cross-hops, and {self.model} is trained on the whole graph in "
@@ -188,7 +185,6 @@ class RunConfig(BaseModel):
         *,
         config_file: Path | None = None,
         defaults: Mapping[str, Any] | None = None,
-        instead: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Self:
         """Merge a file and keyword settings; ``None`` means not given.
@@ -196,19 +192,11 @@ class RunConfig(BaseModel):
         Args:
             config_file: A TOML file whose keys are fields of this class, or the ``config.json``
                 of a trained model.
-            defaults: Used instead of this class's defaults, unless the preset has its own.
-            instead: Used instead of the preset's, too.
+            defaults: Used instead of the preset's and of this class's.
             **settings: They override those of the file.
         """
-        values = _read_settings(config_file) if config_file is not None else {}
-        for name in (*values, *settings):
-            if name not in cls.model_fields:
-                where = f" in {config_file}" if name in values else ""
-                raise unknown_name(f"setting{where}", name, cls.model_fields)
-        values |= {name: value for name, value in settings.items() if value is not None}
-        values = dict(defaults or {}) | _training_of(values) | dict(instead or {}) | values
         try:
-            config = cls(**values)
+            config = cls(**(dict(defaults or {}) | given_settings(config_file, settings)))
         except ValidationError as error:
             raise BadInput(_describe(error)) from None
         get_preset(config.model)
@@ -243,6 +231,16 @@ def training_config(**settings: Any) -> RunConfig:
         if name in MODEL_SETTINGS or name in ("dataset", "model"):
             raise BadInput(f"{name} is not a setting of training: give it to the model")
     return RunConfig.create(**settings)
+
+
+def given_settings(config_file: Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that a file and keywords give; keywords override those of the file."""
+    values = _read_settings(config_file) if config_file is not None else {}
+    for name in (*values, *settings):
+        if name not in RunConfig.model_fields:
+            where = f" in {config_file}" if name in values else ""
+            raise unknown_name(f"setting{where}", name, RunConfig.model_fields)
+    return values | {name: value for name, value in settings.items() if value is not None}
 
 
 def _default(name: str) -> Any:

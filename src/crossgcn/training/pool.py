@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from typing import Any
@@ -39,7 +39,7 @@ def train_many(
     Args:
         workers: Processes that share the runs; a GPU uses one.
         on_epochs: Called regularly with the number of epochs done since the last call, including
-            those of runs found on disk; an epoch counts as many times as its run's ``cost``.
+            those of runs found on disk; negative when a run starts again.
         on_record: Called with the position and the record of each run as soon as it is there.
         on_failure: Called with the position of each run that diverged and the reason; the other
             runs continue, and its record is left out of the result.
@@ -62,16 +62,16 @@ def train_many(
             found = finished_run(run.folder, trainer.identity(run), trainer.save_models)
             if found is not None:
                 keep(position, found)
-                report(run.config.epochs * run.cost)
+                report(run.config.epochs)
     waiting = {position: run for position, run in enumerate(runs) if position not in records}
     trainer.prepare(waiting.values())
 
     queue = list(waiting.items())
-    others = 0 if trainer.device.type == "cuda" else min(workers, len(queue)) - 1
+    alone = trainer.device.type == "cuda" or min(workers, len(queue)) < 2
     results = (
-        _in_processes(trainer, queue, others, report)
-        if others > 0
-        else (_train(trainer, position, run, report) for position, run in queue)
+        ((position, trainer.train(run, report)) for position, run in queue)
+        if alone
+        else _share(trainer, queue, workers, report)
     )
     with closing(results):
         for position, result in results:
@@ -85,17 +85,14 @@ def train_many(
 
 
 def count_epochs(
-    runs: Iterable[Run], on_epochs: Callable[[int, int], None] | None, more: int = 0
+    runs: Iterable[Run], on_epochs: Callable[[int, int], None] | None
 ) -> Callable[[int], None]:
-    """Return a function that adds up work, and reports what is done and all there is.
+    """Return a function that adds up epochs, and reports how many are done and of how many."""
+    total, done = sum(run.config.epochs for run in runs), 0
 
-    All there is are the epochs of the runs, times their cost, and ``more``.
-    """
-    total, done = sum(run.config.epochs * run.cost for run in runs) + more, 0
-
-    def count(units: int) -> None:
+    def count(epochs: int) -> None:
         nonlocal done
-        done += units
+        done += epochs
         if on_epochs is not None:
             on_epochs(done, total)
 
@@ -112,20 +109,18 @@ def _describe(run: Run, record: Record) -> str:
     return ", ".join([*words, f"{record.get('seconds', 0):.1f} s"])
 
 
-Waiting = tuple[int, Run]
-"""A run and its position."""
 Result = tuple[int, Record | WorkFailed]
+"""The position of a run, and its outcome."""
 
-
-def _train(trainer: RunTrainer, position: int, run: Run, report: Callable[[int], None]) -> Result:
-    return position, trainer.train(run, lambda epochs: report(epochs * run.cost))
-
-
-SECONDS_OF_WORK = 8.0
+SECONDS_OF_WORK = 15.0
 """From this much work left, other processes are started: each imports torch for seconds first."""
 
 _SECONDS_OF_LOOKING = 0.2
 """Epochs are timed this long before the work left is estimated, all in CPU time."""
+
+
+class _WorthSharing(Exception):
+    """Much work is left: stop this run, and let several processes train it and the others."""
 
 
 def is_worth_sharing(seconds: float, done: int, left: int) -> bool:
@@ -138,114 +133,63 @@ def is_worth_sharing(seconds: float, done: int, left: int) -> bool:
     return done > 0 and seconds >= _SECONDS_OF_LOOKING and seconds / done * left > SECONDS_OF_WORK
 
 
-def _in_processes(
-    trainer: RunTrainer, queue: list[Waiting], others: int, report: Callable[[int], None]
+def _share(
+    trainer: RunTrainer, queue: list[tuple[int, Run]], workers: int, report: Callable[[int], None]
 ) -> Generator[Result, None, None]:
-    """Train in this process, and share the runs with other processes if much work is left.
-
-    This process takes runs from the end of the queue. It works while the others start, which
-    takes as long as several runs.
-    """
-    helpers = _Helpers(trainer, queue, others)
-    total = sum(run.config.epochs * run.cost for _, run in queue)
+    """Train in this process until much work is left; then start others, and leave it to them."""
+    total, done, of_run = sum(run.config.epochs for _, run in queue), 0, 0
     timed: tuple[float, int] | None = None  # the first epoch compiles and reads caches
-    done = 0
 
-    def count(units: int) -> None:
-        nonlocal timed, done
-        done += units
-        report(units + helpers.new_units())
-        now = time.process_time()
+    def count(epochs: int) -> None:
+        nonlocal done, of_run, timed
+        done, of_run, now = done + epochs, of_run + epochs, time.process_time()
+        report(epochs)
         timed = timed or (now, done)
         if is_worth_sharing(now - timed[0], done - timed[1], total - done):
-            helpers.start()
+            report(-of_run)
+            raise _WorthSharing
 
+    left, started = list(queue), time.process_time()
+    while left and sum(run.seconds for _, run in left) <= SECONDS_OF_WORK:
+        position, run = left[0]
+        of_run = 0
+        try:
+            result = trainer.train(run, count)
+        except _WorthSharing:
+            break
+        yield position, result
+        del left[0]
+        if is_worth_sharing(time.process_time() - started, len(queue) - len(left), len(left)):
+            break
+    if left:
+        yield from _in_processes(trainer, left, min(workers, len(left)), report)
+
+
+def _in_processes(
+    trainer: RunTrainer, queue: list[tuple[int, Run]], workers: int, report: Callable[[int], None]
+) -> Generator[Result, None, None]:
+    """Train in other processes, while this one reports what they have done."""
+    context, reported = multiprocessing.get_context("spawn"), 0
+    done, stop = context.Value("q", 0), context.Event()
+    executor = ProcessPoolExecutor(workers, context, _start_worker, (trainer, done, stop))
     try:
-        started = time.process_time()
-        if sum(run.seconds for _, run in queue) > SECONDS_OF_WORK:
-            helpers.start()
-        for trained, number in enumerate(reversed(range(len(queue))), start=1):
-            if helpers.leave_to_them(number):
-                continue
-            yield _train(trainer, *queue[number], count)
-            yield from helpers.finished(timeout=0.0)
-            if is_worth_sharing(time.process_time() - started, trained, number):
-                helpers.start()
-        while helpers.pending:
-            yield from helpers.finished(timeout=0.1)
-            report(helpers.new_units())
-        report(helpers.new_units())
+        with _interrupts_held():
+            pending = {executor.submit(_work, position, run) for position, run in queue}
+        while pending:
+            finished, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
+            before, reported = reported, done.value
+            report(reported - before)
+            for future in finished:
+                yield future.result()
+        report(done.value - reported)
     except BrokenProcessPool:
         raise WorkFailed(
             "a worker process died, most likely for lack of memory: use fewer --workers; "
             "finished runs are kept and --resume continues from them"
         ) from None
     finally:
-        helpers.stop()
-
-
-class _Helpers:
-    """Other processes that take runs from the start of the queue.
-
-    Attributes:
-        pending: Runs that other processes have not finished, or found taken.
-    """
-
-    def __init__(self, trainer: RunTrainer, queue: list[Waiting], others: int) -> None:
-        self._trainer, self._queue, self._others = trainer, queue, others
-        self._mine: set[int] = set()
-        self._executor: ProcessPoolExecutor | None = None
-        self._reported = 0
-        self.pending: set[Future[Result | None]] = set()
-
-    def start(self) -> None:
-        """Start the processes, if they have not started and runs are left for them."""
-        left = [number for number in range(len(self._queue)) if number not in self._mine]
-        self._others = min(self._others, len(left))
-        if self._executor is not None or not left:
-            return
-        context = multiprocessing.get_context("spawn")
-        self._done, self._stop = context.Value("q", 0), context.Event()
-        # Which runs a process has taken. Futures are not cancelled instead: where a worker
-        # dies, Python 3.11 fails on cancelled ones.
-        self._taken = context.Array("b", len(self._queue))
-        for number in self._mine:
-            self._taken[number] = 1
-        shared = (self._trainer, self._done, self._stop, self._taken)
-        self._executor = ProcessPoolExecutor(self._others, context, _start_worker, shared)
-        with _interrupts_held():
-            self.pending = {
-                self._executor.submit(_work, number, self._queue[number]) for number in left
-            }
-
-    def leave_to_them(self, number: int) -> bool:
-        """Return whether another process takes a run; else take it for this one."""
-        if self._executor is None:
-            self._mine.add(number)
-            return False
-        return number < self._others or not _take(self._taken, number)
-
-    def finished(self, timeout: float) -> Iterator[Result]:
-        """Yield what other processes have finished, and remove it from ``pending``."""
-        finished, _ = wait(self.pending, timeout=timeout, return_when=FIRST_COMPLETED)
-        for future in finished:
-            self.pending.remove(future)
-            result = future.result()
-            if result is not None:
-                yield result
-
-    def new_units(self) -> int:
-        """Return the units of work that they have done since the last call."""
-        if self._executor is None:
-            return 0
-        before, self._reported = self._reported, self._done.value
-        return self._reported - before
-
-    def stop(self) -> None:
-        """End the processes."""
-        if self._executor is not None:
-            self._stop.set()
-            self._executor.shutdown(wait=True, cancel_futures=True)
+        stop.set()
+        executor.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
@@ -261,25 +205,17 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _take(taken: Any, number: int) -> bool:
-    """Take a run, unless another process has."""
-    with taken.get_lock():
-        is_free = not taken[number]
-        taken[number] = 1
-    return is_free
-
-
-_worker: tuple[RunTrainer, Any, Any, Any] | None = None
+_worker: tuple[RunTrainer, Any, Any] | None = None
 
 
 class _Stopped(Exception):
     """The main process has stopped; end this run."""
 
 
-def _start_worker(trainer: RunTrainer, done: Any, stop: Any, taken: Any) -> None:
+def _start_worker(trainer: RunTrainer, done: Any, stop: Any) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _worker = (trainer, done, stop, taken)
+    _worker = (trainer, done, stop)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -291,16 +227,14 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(number: int, waiting: Waiting) -> Result | None:
+def _work(position: int, run: Run) -> Result:
     assert _worker is not None
-    trainer, done, stop, taken = _worker
-    if not _take(taken, number):
-        return None
+    trainer, done, stop = _worker
 
-    def count(units: int) -> None:
+    def count(epochs: int) -> None:
         if stop.is_set():
             raise _Stopped
         with done.get_lock():
-            done.value += units
+            done.value += epochs
 
-    return _train(trainer, *waiting, count)
+    return position, trainer.train(run, count)

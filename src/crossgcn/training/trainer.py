@@ -51,7 +51,6 @@ class Run:
 
     Attributes:
         folder: Where its record is written, if anywhere.
-        cost: Units of work that one of its epochs counts for in reports of progress.
         seconds: Estimated time of a run that reports no epochs; 0 for others.
     """
 
@@ -59,7 +58,6 @@ class Run:
     split: int
     repeat: int = 0
     folder: Path | None = None
-    cost: int = 1
     seconds: float = 0.0
 
 
@@ -91,8 +89,6 @@ class Trainer(RunTrainer):
     Args:
         splits: The splits that runs refer to by position.
         preprocess: The meaning of features and classes; classes are numbered when left out.
-        read_test: Score the test nodes after each training. A search for settings does not, and
-            its records have no test accuracy.
         columns: Columns of neighbourhoods; see :class:`~crossgcn.training.inputs.Inputs`.
         training: Saved with the models: how to train them again.
     """
@@ -106,7 +102,6 @@ class Trainer(RunTrainer):
         threads: int = 1,
         device: str | torch.device = "cpu",
         preprocess: Preprocess | None = None,
-        read_test: bool = True,
         columns: HopColumns | None = None,
         training: Mapping[str, Any] | None = None,
     ) -> None:
@@ -118,7 +113,6 @@ class Trainer(RunTrainer):
         self.splits = splits
         self.save_models = save_models
         self.threads = threads
-        self.read_test = read_test
         self.training = training
         self.preprocess = preprocess or Preprocess.numbered(data.num_classes)
         if preprocess is not None:
@@ -133,7 +127,6 @@ class Trainer(RunTrainer):
             "seed": run.config.run_seed(run.split, run.repeat),
             "threads": self.threads,
             "device": self.device.type,
-            **({} if self.read_test else {"read_test": False}),
         }
 
     def prepare(self, runs: Iterable[Run]) -> None:  # noqa: D102
@@ -177,13 +170,12 @@ class Trainer(RunTrainer):
                 config,
                 seed=seed,
                 device=self.device,
-                read_test=self.read_test,
                 on_epochs=on_epochs,
             )
         checkpoint = None
         if run.folder is not None:
             path = run.folder / CHECKPOINT
-            checkpoint = Checkpoint(path, self.identity(run), config.checkpoint_every)
+            checkpoint = Checkpoint(path, self.identity(run))
         return train_rows(
             model,
             self.inputs.hop_rows(model, split),
@@ -191,7 +183,6 @@ class Trainer(RunTrainer):
             config,
             seed=seed,
             device=self.device,
-            read_test=self.read_test,
             checkpoint=checkpoint,
             on_epochs=on_epochs,
         )
