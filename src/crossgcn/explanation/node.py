@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_VALUES = 30
 _MOST_PAIRS = 100_000
+_LARGEST = 100
 _OTHER_CATEGORY = 0.5
 """The distance of a change of category; that of a number is the share of nodes between."""
 
@@ -118,7 +119,10 @@ class NodeExplanation:
         return [self.held[name] for name in term.columns if name in self.held]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``explain --node --json`` prints; ``average`` and values give ``score``."""
+        """Return what ``explain --node --json`` prints; ``average`` and values give ``score``.
+
+        The largest terms have their cells, the others none, which would take long.
+        """
         names = self.whole.names
         return {
             "class": self.output,
@@ -132,9 +136,11 @@ class NodeExplanation:
                     "shown": self.shown(term),
                     "importance": float(term.importance[self.place]),
                     "error": None if term.error is None else float(term.error[self.place]),
-                    **self.whole.inside(term, self.place, 2),
+                    **(self.whole.inside(term, self.place, 2) if at < _LARGEST else {"cells": []}),
                 }
-                for term, value in zip(self.terms, self.values.tolist(), strict=True)
+                for at, (term, value) in enumerate(
+                    zip(self.terms, self.values.tolist(), strict=True)
+                )
             ],
             **{whose: self.sum_of(whose) for whose in WHOSE},
             "predicted": self.predicted,
