@@ -426,3 +426,48 @@ def test_words_are_cleaned(cell: str, separator: Separator, words: list[str]) ->
 )
 def test_the_separator_is_what_most_cells_hold(cells: list[str], separator: Separator) -> None:
     assert find_separator(cells) == separator
+
+
+def whole_file(kind: str, folder: Path) -> Path:
+    """A good table as a file of some kind."""
+    frame = pd.DataFrame({"id": ["a", "b", "c"], "x": [1.5, 2.0, 3.0], "y": ["p", "q;r", '"s"']})
+    path = folder / f"nodes.{kind}"
+    if kind == "xlsx":
+        pytest.importorskip("openpyxl")
+        frame.to_excel(path, index=False)
+    elif kind == "parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "tsv", "parquet", "xlsx"])
+@given(data=st.data())
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_a_damaged_file_is_read_or_refused_in_words(
+    kind: str, tmp_path: Path, data: st.DataObject
+) -> None:
+    path = whole_file(kind, tmp_path)
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(content) - 1))
+        damage = data.draw(st.sampled_from(["byte", "cut", "insert", "repeat"]))
+        if damage == "byte":
+            content[at] = data.draw(st.integers(0, 255))
+        elif damage == "cut":
+            del content[at : at + data.draw(st.integers(1, 40))]
+        elif damage == "insert":
+            content[at:at] = data.draw(st.binary(min_size=1, max_size=8))
+        else:
+            content[at:at] = content[at : at + 30]
+        content = content or bytearray(b"x")
+    path.write_bytes(bytes(content))
+    try:
+        table = read_table(path, "nodes")
+    except BadInput as error:
+        assert str(path) in str(error) or path.name in str(error)
+    else:
+        assert len(table) > 0 and len(set(table.columns)) == len(table.columns)

@@ -20,10 +20,10 @@ from crossgcn.data.tables.cells import MOST_WEIGHT, quote
 from crossgcn.data.tables.checks import COLUMNS, TARGET, check_tables
 from crossgcn.data.tables.columns import find_id_column
 from crossgcn.data.tables.encode import TableEncoder
+from crossgcn.data.tables.frames import check_headers, make_table
 from crossgcn.data.tables.graph import refuse_errors
 from crossgcn.data.tables.labels import Labels, read_labels
 from crossgcn.data.tables.plan import NODE_CHOICES, TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.read import check_headers, make_table
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
