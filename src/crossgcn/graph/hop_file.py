@@ -223,7 +223,7 @@ def _read_rows(path: Path, parquet: pq.ParquetFile, file: HopFile) -> HopTable:
     lists: list[list[pa.Array]] = []
     first, num_lists = 0, 1 + file.weighted
     for group in range(parquet.num_row_groups):
-        with reporting_damage(str(path), f" after row {first:,}"):
+        with reporting_damage(str(path)):
             batches = parquet.read_row_group(group).to_batches()
         for batch in batches:
             cells, start = batch.columns, batch.num_columns - columns.size(1) - num_lists
