@@ -18,10 +18,12 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+import pandas as pd
 import pytest
 from shop_tables import make_shop
 
 from crossgcn.cli.app import load_command
+from crossgcn.data import read_real
 
 Command = Callable[..., CompletedProcess[str]]
 
@@ -100,6 +102,11 @@ def write_tables(folder: Path) -> None:
     shop = make_shop(300)
     shop.nodes.rename(columns={"buys": "label"}).to_csv(folder / "nodes.csv", index=False)
     shop.edges.to_parquet(folder / "edges.parquet")
+    counties = read_real("us-county")
+    known = counties.nodes.head(3)
+    known.assign(fips=["90001", "90002", "90003"]).to_csv(folder / "new_nodes.csv", index=False)
+    ends = {"county": ["90001", "90002"], "neighbour": known["fips"].astype(str)[:2]}
+    pd.DataFrame(ends).to_csv(folder / "new_edges.csv", index=False)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
