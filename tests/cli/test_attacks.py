@@ -108,33 +108,3 @@ def test_text_is_printable_and_json_stays_json() -> None:
     )
     text = json.dumps({"a": "\x7f\x9b\u202e"}, ensure_ascii=False)
     assert json.loads(printable(text)) == json.loads(text)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--num-splits", 10**9, "--splits", "stratified"), "at most 10,000"),
-        (("--threads", 100_000), "--threads is 100,000, but this machine has"),
-        (("--workers", 100_000), "--workers is 100,000, but this machine has"),
-    ],
-)
-def test_impossible_amounts_are_refused_at_once(
-    crossgcn: Command, graph_file: Path, options: tuple[object, ...], words: str
-) -> None:
-    done = crossgcn("train", graph_file, "--epochs", 2, "--out", "out", *options)
-    assert done.returncode == 2 and words in " ".join(done.stderr.split()), done.stderr
-    assert not Path("out").exists()
-
-
-@pytest.mark.parametrize(
-    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
-)
-def test_too_little_memory_is_told(
-    crossgcn: Command, graph_file: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr("crossgcn.experiments.experiment.Experiment.__init__", fail)
-    done = crossgcn("train", graph_file, *QUICK, "--out", "out")
-    assert done.returncode == 1 and "there is not enough memory; give fewer" in done.stderr

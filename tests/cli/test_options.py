@@ -1,44 +1,41 @@
-"""Options are made from the fields of RunConfig, so they cannot differ from them."""
+"""What the texts of options are read as."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pandas as pd
 import pytest
 
-Command = Callable[..., CompletedProcess[str]]
+from crossgcn.cli.options import read_settings
+from crossgcn.errors import BadInput
 
-NOT_OPTIONS = {"dataset", "test_curve"}
-"""The dataset is an argument; the test curve is for the figures of the paper."""
+Command = Callable[..., CompletedProcess[str]]
 
 
 @pytest.mark.parametrize(
-    ("order", "weights", "read"),
-    [("2", "1,0.5", (2, [1.0, 0.5])), ("2,1", "mean", ([2, 1], "mean"))],
+    ("text", "value"),
+    [
+        ("learning_rate=0.1", 0.1),
+        ("batch-size=64", 64),
+        ("bias = false", False),
+        ("label_features=auto", "auto"),
+        ("order=2,1", [2, 1]),
+        ("order_weights=0.5", [0.5]),
+    ],
 )
-def test_options_reach_the_run(
-    crossgcn: Command, graph_file: Path, order: str, weights: str, read: tuple[object, ...]
-) -> None:
-    options = (
-        "--order",
-        order,
-        "--order-weights",
-        weights,
-        "--set",
-        "aggregate_first=false",
-        "--train",
-        5,
-    )
-    tiny = ("--epochs", 2, "--num-splits", 1, "--hidden-channels", 4, "--workers", 1)
-    done = crossgcn("train", graph_file, *tiny, *options, "--out", "out")
-    assert done.returncode == 0, done.stderr
-    (record,) = Path("out").rglob("run.json")
-    config = pd.read_json(record, typ="series")["config"]
-    assert (config["order"], config["order_weights"]) == read
-    assert (config["aggregate_first"], config["train"], config["epochs"]) == (False, 5, 2)
+def test_a_setting_is_read_from_text(text: str, value: Any) -> None:
+    (read,) = read_settings([text]).values()
+    assert read == value and type(read) is type(value)
+
+
+def test_a_setting_is_given_once_and_with_a_value() -> None:
+    with pytest.raises(BadInput, match="order is given twice"):
+        read_settings(["order=2"], order="3")
+    with pytest.raises(BadInput, match="--set takes name=value"):
+        read_settings(["order"])
 
 
 def test_a_comma_within_the_name_of_a_column_is_escaped(crossgcn: Command) -> None:

@@ -61,13 +61,6 @@ def test_every_run_leaves_a_record_metrics_and_a_model(
         assert len(record["split"]["train"]) == 15
 
 
-def test_without_json_a_person_gets_a_table(crossgcn: Command, graph_file: Path) -> None:
-    done = crossgcn("train", graph_file, *TINY, "--out", "a[/b]")
-    assert done.returncode == 0, done.stderr
-    assert "mean ± sd" in done.stdout and "cross-gcn" in done.stdout
-    assert "Written to a[/b] (result.json" in done.stdout
-
-
 def test_a_folder_that_was_not_asked_for_is_in_runs_here(
     crossgcn: Command, graph_file: Path, tmp_path: Path
 ) -> None:
@@ -147,17 +140,6 @@ def test_quiet_prints_the_result_only_and_verbose_a_line_for_every_run(
     assert "best epoch" not in usual.stderr and "3/3" not in usual.stderr
     refused = crossgcn("train", graph_file, "--quiet", "--verbose")
     assert refused.returncode == 2 and "leave one out" in refused.stderr
-
-
-def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(
-    crossgcn: Command, graph_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("crossgcn.cli.running.LINE_EVERY", 0.01)
-    options = ("--epochs", 300, "--num-splits", 2, "--train", 5, "--workers", 1)
-    done = crossgcn("train", graph_file, *options, "--out", "out")
-    lines = [line for line in done.stderr.splitlines() if "/600 epochs" in line]
-    assert len(lines) > 2
-    assert "600/600 epochs" in lines[-1] and "600/600 epochs" not in lines[0]
 
 
 def test_options_win_over_the_file_the_file_over_the_preset_and_that_over_defaults(

@@ -17,7 +17,6 @@ from crossgcn.experiments import compare as module
 from crossgcn.experiments.answers import CandidateResult, TableComparison
 from crossgcn.experiments.candidates import CANDIDATES
 from crossgcn.experiments.compare import TableExperiment
-from crossgcn.models.catalogue import first_layer_crosses
 from crossgcn.reports.terminal.compare import answer, summarise_candidates
 from crossgcn.training.config import RunConfig
 
@@ -117,11 +116,6 @@ def test_nothing_helps_that_does_not_beat_a_constant() -> None:
     assert "cross-hops-2 does not beat a constant" in answer(comparison)[0]
 
 
-def test_one_split_cannot_tell() -> None:
-    comparison = measured({"cross-hops-1": [0.5], "cross-hops-2": [0.9]})
-    assert comparison.crosses is not None and comparison.crosses.verdict == "cannot tell"
-
-
 NOISE = [0.53, 0.47, 0.52, 0.50, 0.54]
 """ROC-AUC of a model on a shuffled target; the corrected interval holds 0.5."""
 
@@ -194,12 +188,6 @@ def test_crosses_that_do_not_help_are_not_recommended() -> None:
     assert comparison.recommended == "cross-hops-1"
 
 
-def test_another_glass_box_that_is_better_is_recommended() -> None:
-    comparison = measured({"cross-hops-1": BASE, "cross-hops-2": shifted(0.1), "gcn": shifted(0.2)})
-    assert comparison.crosses is not None and comparison.crosses.verdict == "helps"
-    assert comparison.recommended == "gcn"
-
-
 def test_smaller_errors_are_better() -> None:
     comparison = measured({"cross-hops-1": BASE, "cross-hops-2": shifted(-0.1)}, metric="rmse")
     assert comparison.crosses is not None and comparison.crosses.verdict == "helps"
@@ -260,26 +248,6 @@ def test_a_number_is_predicted_too() -> None:
     assert summary["answers"]["crosses"]["verdict"] == "helps"
     for model in summary["models"]:
         assert model["test"].keys() == {"r2", "rmse", "mae"} and "test_accuracy" not in model
-
-
-def test_estimators_of_large_tables_are_shared_by_processes_from_the_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    shared: list[float] = []
-
-    def start(*_: Any) -> None:
-        raise InterruptedError
-
-    monkeypatch.setattr("crossgcn.training.pool.ProcessPoolExecutor", start)
-    settings = SETTINGS | {"epochs": 1}
-    for num_nodes in (240, 24_000):
-        data = planted(num_nodes)
-        experiment = TableExperiment(data, ["boosting-hops"], num_trials=1, settings=settings)
-        try:
-            experiment.run(workers=2)
-        except InterruptedError:
-            shared.append(num_nodes)
-    assert shared == [24_000]
 
 
 def test_every_candidate_is_tuned_on_the_same_splits(small_graph: Data, tmp_path: Path) -> None:
@@ -378,18 +346,6 @@ def test_the_options_train_it_again(small_graph: Data) -> None:
     assert options["sage"] == (*sage, *tuned)
 
 
-def test_the_majority_class_is_that_of_the_training_nodes(small_graph: Data) -> None:
-    settings = SETTINGS | {"metric": "accuracy"}
-    (only,) = TableExperiment(small_graph, ["majority-or-mean"], settings=settings).run().results
-    splits = make_splits(small_graph, "stratified", num_splits=2)
-    y = small_graph.y
-    expected = [
-        float((y[split.test] == torch.bincount(y[split.train]).argmax()).double().mean())
-        for split in splits
-    ]
-    assert list(only.scores) == expected
-
-
 def test_the_metric_chooses_and_is_shown(small_graph: Data) -> None:
     names = ["majority-or-mean", "cross-hops-1", "cross-hops-2"]
     settings = SETTINGS | {"metric": "log_loss"}
@@ -417,23 +373,6 @@ def test_ebm_is_left_out_or_refused_without_its_package(
     assert experiment.needs_package
     with pytest.raises(BadInput, match=r"ebm need.*pip install 'crossgcn\[interpret\]'"):
         TableExperiment(small_graph, ["ebm"], settings=SETTINGS)
-
-
-def test_ebm_is_left_out_unless_it_is_named(
-    small_graph: Data, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: name)
-    experiment = TableExperiment(small_graph, settings=SETTINGS)
-    assert experiment.skipped == ["ebm", "ebm-hops"] and not experiment.needs_package
-    named = TableExperiment(small_graph, ["ebm", "linear"], settings=SETTINGS)
-    assert named.names == ["linear", "ebm"] and named.skipped == []
-
-
-def test_few_quick_models_have_an_estimate_too(small_graph: Data) -> None:
-    seen: list[float] = []
-    experiment = TableExperiment(small_graph, ["linear"], num_trials=2, settings=SETTINGS)
-    experiment.run(on_estimate=lambda left, _: seen.append(left))
-    assert seen and seen[0] > 0
 
 
 def test_ebm_gets_the_columns_and_settings(
@@ -467,11 +406,6 @@ def test_ebm_gets_the_columns_and_settings(
     widths = sorted({width for width, _ in seen})
     assert widths[0] == small_graph.x.size(1) and widths[1] > 3 * widths[0]
     assert all(settings["interactions"] == 10 for _, settings in seen)
-
-
-def test_only_the_first_layer_crosses() -> None:
-    assert first_layer_crosses(3, 1) == (3,)
-    assert first_layer_crosses(2, 3) == (2, 1, 1)
 
 
 def test_unknown_names_budgets_and_metrics_are_refused(small_graph: Data) -> None:

@@ -24,7 +24,6 @@ class Candidate:
         preset: A network of :data:`~crossgcn.models.catalogue.PRESETS`.
         estimator: Otherwise, a model of :mod:`~crossgcn.experiments.sklearn_models`.
         settings: Settings that make the network this model.
-        training: Further settings, which users may override.
         glass_box: Whether a score is an exact sum of named terms.
         twin: The same model without crosses.
         cost: Seconds of one run on ``facebook100/Amherst41``, of :data:`COST_NODES` nodes, from
@@ -37,7 +36,6 @@ class Candidate:
     preset: str | None = None
     estimator: Literal["constant", "boosting", "ebm"] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    training: Mapping[str, Any] = field(default_factory=dict)
     glass_box: bool = False
     twin: str | None = None
     cost: float = 1.0
