@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections import Counter
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from crossgcn import BadInput
+from crossgcn import BadInput, WorkFailed
 from paper.cells import Result, read_result
 from paper.items import ITEMS
 from paper.plan import plan_item
@@ -39,7 +40,8 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     add("--epochs", type=int, help="instead of each item's own")
     add("--num-splits", type=int, help="instead of each item's own")
     add("--seed", type=int, default=0, help="of the drawn splits and of every run")
-    add("--workers", type=int, default=1, help="processes that share the runs on a CPU")
+    cores = os.cpu_count() or 1
+    add("--workers", type=int, default=cores, help="processes on a CPU [default: one per core]")
     add("--threads", type=int, default=1, help="threads of each process")
     add("--device", choices=("cpu", "cuda", "auto"), default="cpu")
     return parser.parse_args(given)
@@ -54,9 +56,9 @@ def main(given: Sequence[str] | None = None) -> int:
         return 2
     try:
         return _run(arguments)
-    except BadInput as error:
+    except (BadInput, WorkFailed) as error:
         print(f"paper: {error}", file=sys.stderr)
-        return 2
+        return 2 if isinstance(error, BadInput) else 1
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -30,7 +30,7 @@ AGGREGATIONS: Final = ("mean", "max", "lstm", "attention")
 OWN_MODELS: Final = ("semi-emb", *RIVALS, *AGGREGATIONS)
 """Models that are trained here; all others are presets of crossgcn."""
 
-_MOST_READ: Final = 20
+_MOST_READ: Final = 5
 
 Penalty = Callable[[Tensor], Tensor]
 
@@ -88,32 +88,30 @@ def _aggregating(name: str, options: Mapping[str, Any], in_channels: int, out: i
         attention: nn.Module = GATv2Conv(in_channels, out, add_self_loops=False)
         return crossify(attention, options["order"]) if options["order"] > 1 else attention
     aggregation = LSTMAggregation(out, out) if name == "lstm" else name
-    return CrossGCNConv(
-        in_channels,
-        out,
-        options["order"],
-        aggr=aggregation,
-        normalize=False,
-        bias=False,
-    )
+    order = options["order"]
+    return CrossGCNConv(in_channels, out, order, aggr=aggregation, normalize=False, bias=False)
 
 
 def inputs_of(name: str, data: Data) -> tuple[Tensor, Tensor]:
     """Return the features and edges that a model takes.
 
-    Aggregations other than a sum take edges with self-loops. The LSTM reads them by target, at
-    most 20 of a node: its time grows with the largest degree.
+    Aggregations other than a sum take features of standard deviation one, with which the LSTM
+    learns, and edges with self-loops. The LSTM reads them by target, five of a node: PyG pads
+    those of all nodes to the same number with zeros, and what it read before them fades.
     """
     x, edge_index = data.x, data.edge_index
+    if name != "semi-emb" and x.layout != torch.strided:
+        x = x.to_dense()
     if name in AGGREGATIONS:
+        x = x / x.std()
         edge_index, _ = add_remaining_self_loops(edge_index, num_nodes=x.size(0))
+    if name == "lstm":
         edge_index = sort_edge_index(edge_index, num_nodes=x.size(0), sort_by_row=False)
         source, target = edge_index
-        position = torch.arange(target.numel(), device=x.device)
-        position = position - torch.searchsorted(target, target)
-        if name == "lstm":
-            edge_index = edge_index[:, (position < _MOST_READ) | (source == target)]
-    return (x if name == "semi-emb" or x.layout == torch.strided else x.to_dense()), edge_index
+        place = torch.arange(target.numel(), device=x.device)
+        before = place - torch.searchsorted(target, target)
+        edge_index = edge_index[:, (before < _MOST_READ) | (source == target)]
+    return x, edge_index
 
 
 @dataclass(frozen=True)

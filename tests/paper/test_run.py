@@ -22,7 +22,7 @@ from paper.run import Runner
 from paper.training import OWN_MODELS, train
 
 RECORDS = Path(__file__).parents[2] / "results" / "paper"
-SHORT = ("--quick", "--epochs", "2", "--num-splits", "2", "--splits", "random")
+SHORT = ["--quick", "--epochs", "2", "--num-splits", "2", "--splits", "random", "--workers", "1"]
 
 
 def test_items_run_from_end_to_end_and_continue(
