@@ -145,7 +145,7 @@ def test_other_hops_and_layered_models_read_the_edges_of_the_file(
     tables: pd.DataFrame, crossgcn: Command
 ) -> None:
     store()
-    for more in (("--hops", 1), ("--model", "cross-gcn"), ("--set", "label_features=false")):
+    for more in (("--hops", "1"), ("--model", "cross-gcn"), ("--set", "label_features=false")):
         options = ["--num-splits", 1, "--epochs", 2, "--out", more[-1].replace("=", "-"), "--json"]
         done = crossgcn("train", FILE, *more, *options)
         assert done.returncode == 0, done.stderr
