@@ -15,7 +15,7 @@ import pytest
 from conftest_fixtures import run_command
 from hostile_texts import CONTROLS
 
-from crossgcn import explain
+from crossgcn import TableModel, explain
 from crossgcn.data import read_real
 from crossgcn.experiments.run_folder import open_run
 
@@ -111,7 +111,7 @@ def test_a_node_adds_up(target: str, crossgcn: Command, folder: Path) -> None:
     assert "other terms" in screen and "score" in screen
     assert ("for another answer" in screen) == (target == "winner")
     view = explain(run, node="6075")
-    assert view.score == pytest.approx(answer["score"]) and "borders: " in repr(explain(run))
+    assert view.score == pytest.approx(answer["score"]) and "borders: " in repr(TableModel.load(run).explain())
 
 
 def test_what_does_not_fit_is_refused(crossgcn: Command, folder: Path) -> None:
