@@ -111,7 +111,8 @@ def test_a_node_adds_up(target: str, crossgcn: Command, folder: Path) -> None:
     assert "other terms" in screen and "score" in screen
     assert ("for another answer" in screen) == (target == "winner")
     view = explain(run, node="6075")
-    assert view.score == pytest.approx(answer["score"]) and "borders: " in repr(TableModel.load(run).explain())
+    assert view.score == pytest.approx(answer["score"])
+    assert "borders: " in repr(TableModel.load(run).explain())
 
 
 def test_what_does_not_fit_is_refused(crossgcn: Command, folder: Path) -> None:
