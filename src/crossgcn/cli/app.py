@@ -114,7 +114,7 @@ def load_command(name: str) -> TyperCommand | TyperGroup:
 
 IN_CHECK = (
     *("task", "rare_classes", "name_column", "source_column", "destination_column"),
-    *("weight_column", "categorical", "numeric", "lists", "missing"),
+    *("weight_column", "categorical", "numeric", "lists", "missing", "unknown_ids"),
 )
 """Options about tables that ``train`` and ``compare`` take and only the help of ``check`` lists."""
 
