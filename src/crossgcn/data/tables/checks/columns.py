@@ -228,11 +228,12 @@ def gives_target_away(tables: CheckedTables) -> None:
             r2 = r2_told(distinct, column.kind, labels)
             is_told, what = r2 > 0.99, f"the column alone tells the number: R² is {r2:.3f}"
         elif len(labels.names) > 1:
-            told, usual = (
-                share_told(distinct, column.kind, labels),
-                labels.counts.max() / labels.num_known,
-            )
-            is_told = 1 - told <= min(0.02, 0.1 * (1 - usual))
+            told, size = share_told(distinct, column.kind, labels), labels.num_known
+            minority = size - int(labels.counts.max())
+            allowed = min(0.02 * size, 0.15 * minority)
+            if column.kind == "numeric":  # a border between two classes costs the nodes beside it
+                allowed = max(allowed, min(2.0 * (len(labels.names) - 1), 0.2 * minority))
+            is_told = (1 - told) * size <= allowed
             what = f"the column alone tells the class of {100 * told:.0f} % of the nodes"
         else:
             return
