@@ -303,7 +303,7 @@ def train_rows(
     check_precision(config.precision, device)
     batch_size = config.batch_size or split.train.numel()
     sizes = f"a batch of {batch_size:,} rows of {rows.num_columns:,} columns"
-    with enough_memory(sizes, device, "lower --batch-size"):
+    with enough_memory(sizes, device, "lower batch_size"):
         own = rows.labels[split.train]
         weights = class_weights(config.class_weight, own, model.num_outputs)
         of_nodes = scale_node_weights(node_weights, split.train.numel())
