@@ -1,3 +1,7 @@
+"""Peers of the benchmarks without a C++ compiler."""
+
+from __future__ import annotations
+
 import pytest
 
 from benchmarks import peers
