@@ -11,7 +11,6 @@ whole graph.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 
 import torch
 from torch.nn import functional
@@ -24,9 +23,15 @@ from crossgcn import CrossGCN, load_dataset, make_splits
 
 def batches_of(data: Data, batch_size: int) -> Iterable[Data]:
     """Return batches whose training nodes are those of ``train_mask``."""
+    loader: Iterable[Data]
     if WITH_PYG_LIB or WITH_TORCH_SPARSE:
-        return NeighborLoader(data, [15, 10], data.train_mask, batch_size=batch_size, shuffle=True)
-    return RandomNodeLoader(data, num_parts=-(-data.num_nodes // (8 * batch_size)), shuffle=True)
+        loader = NeighborLoader(
+            data, [15, 10], data.train_mask, batch_size=batch_size, shuffle=True
+        )
+    else:
+        num_parts = -(-data.num_nodes // (8 * batch_size))
+        loader = RandomNodeLoader(data, num_parts=num_parts, shuffle=True)
+    return loader
 
 
 def main() -> None:

@@ -68,6 +68,7 @@ def test_it_takes_the_steps_of_training_on_the_standardised_target() -> None:
     for own, wanted in zip(fitted.model_.state_dict().values(), result.state.values(), strict=True):
         torch.testing.assert_close(own, wanted, rtol=1e-4, atol=1e-5)
     wanted_scores = [epoch.validation_score for epoch in result.history]
+    assert fitted.validation_scores_ is not None
     assert fitted.validation_scores_ == pytest.approx(wanted_scores, rel=1e-5)
     best = fitted.score(X[held], y[held])
     assert best == pytest.approx(max(fitted.validation_scores_), abs=1e-5)

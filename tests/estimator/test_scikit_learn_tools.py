@@ -141,7 +141,7 @@ TRAPS: dict[str, Any] = {
     "some new rows": FRESH.iloc[:50],
     "new rows as an array": FRESH.to_numpy(),
     "rows of the fit, counted anew": FRAME.iloc[40:].reset_index(drop=True),
-    "rows that have moved": FRAME.iloc[np.r_[:140, 141:200, 140]].reset_index(drop=True),
+    "rows that have moved": FRAME.iloc[[*range(140), *range(141, 200), 140]].reset_index(drop=True),
     "rows of an array": X[::3],
     "more rows": pd.concat([FRAME, FRESH], ignore_index=True),
     "a sorted column alone is the same": FRESH.assign(a=FRAME["a"]),

@@ -156,7 +156,7 @@ def test_cells_are_the_means_of_their_nodes_and_exclude_what_columns_do_alone() 
     for cell in cells:
         inside = np.ones(300, bool)
         for name in cell["names"]:
-            inside &= graph.x[:, SPACE.names.index(name)].numpy() == 1  # type: ignore[index]
+            inside &= graph.x[:, SPACE.names.index(name)].numpy() == 1
             by_value[name] = by_value.get(name, 0.0) + cell["contribution"] * cell["nodes"]
         assert cell["nodes"] == inside.sum()
         assert cell["contribution"] == pytest.approx(pair.contributions[inside].mean())
@@ -232,7 +232,7 @@ def test_what_a_node_has_is_shown_in_its_unit(classes: list[str], unit: str) -> 
     assert float(held[age]) == pytest.approx(40 + 10 * mean, rel=1e-3)
     assert held[label] == (f"{share:.0%} yes" if unit else f"{100 + 20 * share:.4g}")
     assert isinstance(graph.edge_index, Tensor)
-    around = graph.edge_index[:, graph.edge_index[1] == 0][0].unique()
+    around = torch.unique(graph.edge_index[:, graph.edge_index[1] == 0][0])
     assert held["number of neighbours"] == str(int((around != 0).sum()))
 
 
@@ -271,7 +271,7 @@ def test_refusals_say_what_the_model_would_need() -> None:
     with pytest.raises(NotASum, match="HopPerceptron is not a sum of named terms"):
         explain(HopPerceptron(7, 3, 1, 2), graph)
     sees = CrossHops(7, 4, 1, 2, label_features=True).double().eval()
-    graph.y = (graph.x[:, 0] > 0).long()  # type: ignore[index]
+    graph.y = (graph.x[:, 0] > 0).long()
     with pytest.raises(BadInput, match="give train_nodes"):
         explain(sees, graph)
     whole = explain(sees, graph, train_nodes=torch.arange(100), relation="friends")

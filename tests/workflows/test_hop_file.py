@@ -89,8 +89,8 @@ def test_labels_roles_edges_and_columns_come_back(
         for name in ("x", "edge_index", "edge_weight", "y"):
             torch.testing.assert_close(again[name], data[name], rtol=0, atol=0, equal_nan=True)
     plan = found.columns.plan
-    how = {"hops": plan.hops, "directed": plan.directed}
-    expected = HopColumns(data.x, data.edge_index, data.edge_weight, **how)
+    graph = (data.x, data.edge_index, data.edge_weight)
+    expected = HopColumns(*graph, hops=plan.hops, directed=plan.directed)
     torch.testing.assert_close(
         found.columns.without_labels, expected.without_labels, rtol=1e-5, atol=1e-5
     )

@@ -43,7 +43,7 @@ class FastProducts(TorchFunctionMode):
     """
 
     def __init__(self, exact: bool = True) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.exact = exact
 
     def __torch_function__(
