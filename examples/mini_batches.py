@@ -11,6 +11,7 @@ whole graph.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 
 import torch
 from torch.nn import functional
