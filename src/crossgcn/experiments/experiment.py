@@ -193,8 +193,7 @@ class Experiment:
             threads: Threads of each run.
             save_models: Save the weights of each run beside its record. A model chosen from
                 earlier runs in ``out`` is removed.
-            device: ``cpu``, ``cuda`` (all runs in this
-                process) or ``auto``.
+            device: ``cpu``, ``cuda`` (all runs in this process) or ``auto``.
             training: Saved with the models: how to train them again.
             on_epochs: Called with the epochs done and the epochs in total.
         """
