@@ -1,1 +1,1 @@
-"""Experiments: models over many splits, comparisons, searches, and the folders they leave."""
+"""Experiments: models over many splits, comparisons, and the folders they leave."""

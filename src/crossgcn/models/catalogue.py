@@ -1,8 +1,8 @@
 """Models by name, with what users may choose about each.
 
 To add one, write its class in a file of its own and add one entry to :data:`PRESETS`.
-Commands and error messages read this table. This module does
-not import torch, because the command line lists the names.
+Commands and error messages read this table. This module does not import torch, because the command
+line lists the names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Preset:
 
     Attributes:
         model: ``"module:class"``, imported when first used.
-        description: Half a line, shown by ``--help``.
+        description: Half a line, shown by ``crossgcn train --settings``.
         settings: Arguments that make it this model; users may override them.
         options: Further arguments that users may give.
         training: Settings of :class:`~crossgcn.RunConfig` that replace the paper's protocol;

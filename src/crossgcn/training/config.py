@@ -1,7 +1,7 @@
 """Settings of a training run, in one frozen, validated object.
 
-The command line makes its options from the fields of :class:`RunConfig`, so nothing here may
-import torch: ``crossgcn --help`` would wait for it.
+The command line reads its options and ``--set NAME=VALUE`` into :class:`RunConfig`, so nothing
+here may import torch: ``crossgcn train --help`` would wait for it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class RunConfig(BaseModel):
     """Settings of one model on one dataset, over all its splits.
 
     Precedence: given, file, preset, default (the paper's protocol, unless the data has others). A
-    field's description is also the help text of its option; it names the default where ``None``
-    stands for one that depends on other settings.
+    field's description is what ``crossgcn train --settings`` shows; it names the default where
+    ``None`` stands for one that depends on other settings.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
