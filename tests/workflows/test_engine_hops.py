@@ -146,7 +146,7 @@ BAD = {
     "infinite": (
         "select * replace (if(id = 'n7', -'inf'::float, age) as age) from nodes",
         None,
-        r"nodes ordered by id, row \d+, column age: '-inf' is not a finite number; write a finite",
+        r"nodes ordered by id, row \d+, column age: '-inf' is not a finite number; write a number",
     ),
     "id-type": ("select * replace (age as id) from nodes", None, "ids are integers or text"),
     "lost": (None, "from edges union all select 'n1', 'n-1', 1", r"column target: 'n-1' is the id"),

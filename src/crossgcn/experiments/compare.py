@@ -259,6 +259,8 @@ def _configure(
     preset = get_preset(model)
     tuned = candidate.trials[trial] if candidate.preset is not None else {}
     others = set(MODEL_SETTINGS) - preset.options - {"num_layers", "hidden_channels", "dropout"}
+    if preset.inputs != "hops":
+        others |= {"batch_size", "evaluate_every"}
     values = {**settings, **candidate.settings, **tuned, "model": model}
     own = others | preset.training.keys()
     return cross_in_first_layer(
