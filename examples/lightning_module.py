@@ -14,8 +14,8 @@ import torch
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import DataLoader
 from torch_geometric.data import Data
-from torch_geometric.loader import DataLoader
 
 from crossgcn import CrossGCN, load_dataset, make_splits
 
@@ -54,13 +54,13 @@ def main() -> None:
     epochs = parser.parse_args().epochs
     lightning.seed_everything(0, verbose=False)
     data = load_dataset("citeseer")
-    data.x = data.x.to_dense()  # PyG's DataLoader cannot join sparse CSR features
     split = make_splits(data, "public")[0]
     for role in ("train", "validation", "test"):
         mask = torch.zeros(data.num_nodes, dtype=torch.bool)
         mask[getattr(split, role)] = True
         data[f"{role}_mask"] = mask
-    loader = DataLoader([data])
+    dataset: Any = [data]
+    loader: Any = DataLoader(dataset, batch_size=None)  # the graph as it is: sparse features
     module = NodeClassification(CrossGCN(data.x.size(1), 16, 2, 6, dropout=0.5, cached=True))
     with tempfile.TemporaryDirectory() as folder:
         best = ModelCheckpoint(folder, monitor="validation_accuracy", mode="max")
