@@ -110,7 +110,7 @@ def compare(
     """Train presets on the same splits of a dataset, and pair their results split by split.
 
     For tables of your own, use :meth:`from_tables(...).compare()
-    <crossgcn.workflows.table_model.TableModel.compare>`, which answers what helps there.
+    <crossgcn.tables_api.TableModel.compare>`, which answers what helps there.
 
     Args:
         dataset: A known dataset, or a graph file.

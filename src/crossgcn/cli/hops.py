@@ -68,7 +68,7 @@ def hops(
         missing=missing,
         relation=relation,
     )
-    from crossgcn.workflows.hops import write_hops
+    from crossgcn.graph.write_hops import write_hops
 
     with status("opening the tables") as spinner:
         file = write_hops(

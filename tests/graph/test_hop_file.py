@@ -25,7 +25,7 @@ from crossgcn.errors import BadInput
 from crossgcn.graph import engine_hops
 from crossgcn.graph.hop_file import CHECKSUM, KEY, read_hop_file
 from crossgcn.graph.hops import HopColumns
-from crossgcn.workflows.hops import write_hops
+from crossgcn.graph.write_hops import write_hops
 
 pytest.importorskip("ibis")
 pytest.importorskip("duckdb")

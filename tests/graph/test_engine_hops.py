@@ -18,7 +18,7 @@ from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput
 from crossgcn.graph.hop_file import HopTable, read_hop_file
 from crossgcn.graph.hops import HopColumns
-from crossgcn.workflows.hops import write_hops
+from crossgcn.graph.write_hops import write_hops
 
 pytest.importorskip("ibis")
 duckdb = pytest.importorskip("duckdb")

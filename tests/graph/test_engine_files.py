@@ -17,7 +17,7 @@ from engine_tables import draw_tables
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.hop_file import HopFile, read_hop_file
-from crossgcn.workflows.hops import write_hops
+from crossgcn.graph.write_hops import write_hops
 
 pytest.importorskip("ibis")
 duckdb = pytest.importorskip("duckdb")
@@ -188,7 +188,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(
 KILLED = """
 import os, signal
 from crossgcn.data.tables.plan import TableChoices
-from crossgcn.workflows.hops import write_hops
+from crossgcn.graph.write_hops import write_hops
 def stop(stage):
     if stage == "hop 2: means over neighbours":
         os.kill(os.getpid(), signal.SIGKILL)

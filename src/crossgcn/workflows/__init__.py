@@ -1,1 +1,0 @@
-"""Whole tasks as Python functions; the commands are their front."""
