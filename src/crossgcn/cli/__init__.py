@@ -26,11 +26,16 @@ def main() -> int:
         # Do not lose a result to a terminal or pipe that cannot encode ± or α.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    sys.stdout, sys.stderr = UntilClosed(sys.stdout), UntilClosed(sys.stderr)
+    written = UntilClosed(sys.stdout)
+    sys.stdout, sys.stderr = written, UntilClosed(sys.stderr)
     try:
         with _stopped_by_signals() as stopped:
             return _run(stopped)
     finally:
+        try:
+            written.flush()
+        except OSError:  # told by now; the interpreter would try again
+            written.discard()
         sys.stdout, sys.stderr = before
 
 

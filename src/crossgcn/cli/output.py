@@ -52,7 +52,7 @@ class UntilClosed:
         try:
             return self._stream.write(text)
         except BrokenPipeError:
-            self._discard()
+            self.discard()
             return len(text)
 
     def flush(self) -> None:
@@ -60,9 +60,10 @@ class UntilClosed:
         try:
             self._stream.flush()
         except BrokenPipeError:
-            self._discard()
+            self.discard()
 
-    def _discard(self) -> None:
+    def discard(self) -> None:
+        """Drop what is waiting and all that follows."""
         with suppress(OSError):  # a stream without a file
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self._stream.fileno())
