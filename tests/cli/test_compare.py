@@ -78,9 +78,9 @@ def test_training_in_a_comparisons_folder_adds_the_weights(
         (("--order", "2,1", "--num-layers", "1,2"), ("names 2 layers, but num_layers is 1",)),
         (
             ("--models", "gcn,mlp", "--set", "order_weights=mean"),
-            ("--order-weights has no effect: gcn and mlp do not have it", "(cross-gcn,"),
+            ("order_weights has no effect: gcn and mlp do not have it", "(cross-gcn,"),
         ),
-        (("--hops", "4"), ("--hops has no effect", "(cross-hops, mlp-hops")),
+        (("--hops", "4"), ("hops has no effect", "(cross-hops, mlp-hops")),
         (("--config", "x.toml"), ("No such option: --config",)),
     ],
 )

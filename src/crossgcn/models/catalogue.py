@@ -150,9 +150,9 @@ def settings_of_models(
         if not any(name in get_preset(model).options for model in models):
             others = ", ".join(model for model in known if name in get_preset(model).options)
             raise BadInput(
-                f"--{name.replace('_', '-')} has no effect: {' and '.join(models)} "
+                f"{name} has no effect: {' and '.join(models)} "
                 f"{'does' if len(models) == 1 else 'do'} not have it; leave it out, or add to "
-                f"--models one that has it ({others})"
+                f"the models one that has it ({others})"
             )
     left_out = {model: MODEL_OPTIONS - get_preset(model).options for model in models}
     return {
