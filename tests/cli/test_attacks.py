@@ -48,7 +48,7 @@ def test_a_damaged_finished_run_is_trained_again(crossgcn: Command, graph_file: 
     weights = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
     again = ("train", graph_file, *QUICK, "--out", "out", "--resume", "--json")
-    with pytest.warns(Note, match=r"split-00/model\.safetensors: .*: the run is trained again"):
+    with pytest.warns(Note, match=r"split-00/model\.safetensors: .*; the run is trained again"):
         second = json.loads(crossgcn(*again).stdout)
     assert second["test_accuracy"] == first["test_accuracy"]
     assert (folder / "model.safetensors").read_bytes() == weights

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -7,6 +9,8 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from crossgcn.data import csr_tensor, row_normalise
+from crossgcn.data.preprocess import Preprocess
+from crossgcn.errors import BadInput
 
 ROWS = st.integers(1, 6).flatmap(
     lambda width: st.lists(
@@ -58,3 +62,9 @@ def test_sparse_features_survive_what_pyg_does_with_a_graph() -> None:
     assert data.num_features == 3
     assert x.values().sum() == 3, "a clone must not share the values"
     assert "x=[3, 3]" in repr(data)
+
+
+@pytest.mark.parametrize("content", ["classes", {"classes": ["a"], "extra": [1]}, {"classes": [1]}])
+def test_a_description_of_another_type_is_refused(content: Any) -> None:
+    with pytest.raises(BadInput, match="is not a"):
+        Preprocess.from_json(content)

@@ -11,13 +11,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crossgcn.data.files import (
     holding,
     is_empty,
     read_bytes,
+    read_hashed_json,
     read_json_object,
+    refuse_changed_files,
     replacing,
+    sha256_of_files,
+    write_hashed_json,
     write_json,
 )
 from crossgcn.errors import BadInput
@@ -96,10 +102,54 @@ def test_a_full_disk_is_said_with_the_file_and_the_sizes(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_deep_json_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "deep.json").write_text("[" * 100_000)
-    with pytest.raises(BadInput, match=r"deep\.json: is not valid JSON .*; make it again"):
-        read_json_object(tmp_path / "deep.json", "look here", "make it again")
+def test_a_missing_a_damaged_and_another_json_file_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    with pytest.raises(BadInput, match=r"a\.json: cannot be read \(No such file.*; look here"):
+        read_json_object(path, "look here", "make it again")
+    for content in ("{", "[" * 100_000):
+        path.write_text(content)
+        with pytest.raises(BadInput, match=r"a\.json: is not valid JSON .*; make it again"):
+            read_json_object(path, "look here", "make it again")
+    path.write_text("[1]")
+    assert read_json_object(path, "look here", "make it again") == {}
+
+
+OBJECTS = st.dictionaries(st.text().filter(lambda key: key != "sha256"), st.integers() | st.text())
+
+
+@given(OBJECTS, st.text())
+def test_a_changed_json_object_is_noticed(
+    tmp_path_factory: pytest.TempPathFactory, content: dict[str, object], extra: str
+) -> None:
+    path = tmp_path_factory.mktemp("json") / "a.json"
+    write_hashed_json(path, content)
+    assert read_hashed_json(path, "", "") == content
+    changed = extra + str(content.get("changed"))
+    for damaged in (json.loads(path.read_bytes()) | {"changed": changed}, content):
+        write_json(path, damaged)
+        with pytest.raises(BadInput, match=r"a\.json: is not what was written.*; make it again"):
+            read_hashed_json(path, "", "make it again")
+
+
+def test_a_changed_or_missing_file_of_a_folder_is_noticed(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    hashes = sha256_of_files(tmp_path, ("a", "b"))
+    refuse_changed_files(tmp_path, hashes, "")
+    (tmp_path / "a").write_text("A")
+    (tmp_path / "b").unlink()
+    for name, known in hashes.items():
+        with pytest.raises(BadInput, match=f"{name}: is not what was written there.*; copy it"):
+            refuse_changed_files(tmp_path, {name: known}, "copy it")
+    missing = sha256_of_files(tmp_path, ["b"])
+    with pytest.raises(BadInput, match="b: is not what was written"):
+        refuse_changed_files(tmp_path, missing, "")
+
+
+def test_halves_of_characters_are_no_names_of_files() -> None:
+    for name in ("\ud800", "\x00"):
+        with pytest.raises(OSError, match="not the name of a file"):
+            read_bytes(Path(name))
 
 
 def test_a_file_name_that_is_no_utf8_survives(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def test_every_truncation_and_most_flipped_bytes_are_bad_input(tmp_path: Path) -
 
 def test_object_arrays_are_refused_unopened(tmp_path: Path) -> None:
     path = write(tmp_path / "g.npz", y=np.array([0, "one", None], object))
-    with pytest.raises(BadInput, match=r"array 'y\.npy' .*Object arrays.* as plain numbers"):
+    with pytest.raises(BadInput, match=r"of plain numbers.* array 'y\.npy' .*Object arrays"):
         read_graph(path)
 
 
@@ -239,6 +239,8 @@ def test_a_file_without_features_says_both_ways_to_give_them(tmp_path: Path) -> 
         ({"x_indices": [3, 0, 1]}, "x_indices in row 0 goes from column 3 to 0"),
         ({"x_indices": [3, 3, 1]}, "x_indices in row 0 goes from column 3 to 3"),
         ({"x_shape": [3]}, r"x_shape is \[3\]"),
+        ({"x_shape": [3, 2**62]}, r"x_shape is \[3, \d+\]; it must be"),
+        ({"y": [0.0, 1.0, 0.5], "num_classes": 3}, "y holds numbers, but num_classes is 3"),
         ({"roles": [[0, 1, 260]]}, r"roles\[0, 2\] is 260; use 0 none, 1 train"),
         ({"roles": [[0, -3, 1]]}, r"roles\[0, 1\] is -3;"),
         ({"roles": [[0, 1]]}, r"roles is int64 \[1, 2\]; it must be integers \[splits, 3\]"),

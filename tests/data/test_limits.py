@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from crossgcn import from_tables
@@ -75,7 +76,6 @@ def header(text: str, content: bytes = b"", version: bytes = b"\x01\x00") -> byt
 @pytest.mark.parametrize(
     "content",
     [
-        header("{'descr': '<f4', 'fortran_order': False, 'shape': (True,)}", b"AAAA"),
         header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({2**63},)}}", b"AAAA"),
         header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({2**32}, {2**32})}}"),
         header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", b"AAAA"),
@@ -97,7 +97,7 @@ def header(text: str, content: bytes = b"", version: bytes = b"\x01\x00") -> byt
 )
 def test_a_damaged_header_is_refused_with_its_array(content: bytes, tmp_path: Path) -> None:
     write_member(tmp_path / "g.npz", content)
-    with pytest.raises(BadInput, match=r"g\.npz: array 'x\.npy' cannot be read \(.*write it again"):
+    with pytest.raises(BadInput, match=r"g\.npz: .* array 'x\.npy' cannot be read \(.*write it"):
         read_npz(tmp_path / "g.npz")
 
 
@@ -107,6 +107,12 @@ def test_both_orders_of_an_array_are_read(tmp_path: Path) -> None:
     found = read_npz(tmp_path / "g.npz")
     assert (found["rows"] == whole).all() and (found["columns"] == whole).all()
     assert found["one"].shape == () and found["one"] == 7
+
+
+def test_arrays_in_the_other_byte_order(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", a=np.arange(3, dtype=">i4"))
+    found = read_npz(tmp_path / "a.npz")["a"]
+    assert found.dtype.isnative and found.tolist() == [0, 1, 2]
 
 
 def test_a_small_archive_with_a_huge_content_needs_consent(
@@ -136,6 +142,14 @@ def test_a_billion_splits_and_a_million_columns_are_refused(tmp_path: Path) -> N
     (tmp_path / "wide.csv").write_text(names + "\n" + "," * 100_000 + "\n")
     with pytest.raises(BadInput, match=r"has 100,001 columns, and tables may have 100,000"):
         read_table(tmp_path / "wide.csv", "nodes")
+
+
+def test_parquet_with_text_that_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.parquet"
+    pd.DataFrame({"id": ["2021-09-11", "b"]}).to_parquet(path, compression=None)
+    path.write_bytes(path.read_bytes().replace(b"2021-09-11", b"20\xff1-09-11"))
+    with pytest.raises(BadInput, match="cannot be read as Parquet"):
+        read_table(path, "nodes")
 
 
 def test_hostile_parquet_metadata_is_refused(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
+from crossgcn.data.files import sha256_of_files, write_hashed_json
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.seals import add_checksum, digest_of_file
 from crossgcn.errors import BadInput
 from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier
@@ -51,8 +51,8 @@ def rehash(folder: Path, **change: Any) -> None:
     """Make the hashes fit whatever the files hold, as nothing but a forger would."""
     config = json.loads((folder / CONFIG).read_bytes()) | change
     config.pop("sha256", None)
-    config["files"] = {name: digest_of_file(folder / name) for name in (WEIGHTS, PREPROCESS)}
-    (folder / CONFIG).write_text(json.dumps(add_checksum(config)))
+    config["files"] = sha256_of_files(folder, (WEIGHTS, PREPROCESS))
+    write_hashed_json(folder / CONFIG, config)
 
 
 @pytest.mark.parametrize(("name", "settings"), VARIANTS)
@@ -157,16 +157,16 @@ def test_the_weights_of_another_model_are_refused(settings: dict[str, Any], tmp_
         load_model(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["config.json", "preprocess.json"])
 @pytest.mark.parametrize(
-    ("content", "complaint"),
+    ("name", "content", "complaint"),
     [
-        (b"{", "is not valid JSON"),
-        (b"\xff\xfe", "is not valid JSON"),
-        (b"[]", "is not of format 2"),
-        (b"{}", "is not of format 2"),
-        (b'{"format": 1}', "is not of format 2"),
-        (b'{"format": 2}', "is not what was written"),
+        ("config.json", b"{", "is not valid JSON"),
+        ("config.json", b"[]", "is not what was written"),
+        ("config.json", b'{"format": 2}', "is not what was written"),
+        ("preprocess.json", b"\xff\xfe", "is not valid JSON"),
+        ("preprocess.json", b"[]", "is not of format 2"),
+        ("preprocess.json", b'{"format": 1}', "is not of format 2"),
+        ("preprocess.json", b'{"format": 2}', "is not what was written"),
     ],
 )
 def test_a_damaged_description_is_named(

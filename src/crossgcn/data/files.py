@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
-import math
 import os
 import platform
 import shutil
 import stat
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -160,7 +160,78 @@ def write_json(path: Path, content: Any) -> None:
         file.write(text.encode("utf-8", "surrogatepass"))
 
 
+def read_json_object(path: Path, if_missing: str, if_damaged: str) -> dict[str, Any]:
+    """Read a JSON object; return an empty one for any other JSON value.
+
+    ``if_missing`` and ``if_damaged`` are remedies for the error messages.
+    """
+    try:
+        content = json.loads(read_bytes(path))
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); {if_missing}") from None
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path}: is not valid JSON ({error}); {if_damaged}") from None
+    return content if isinstance(content, dict) else {}
+
+
+def write_hashed_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON object with its own SHA-256, under the key ``sha256``."""
+    content = json.loads(json.dumps(content))  # keys become text, tuples become lists
+    write_json(path, {**content, "sha256": sha256_of_json(content)})
+
+
+def read_hashed_json(path: Path, if_missing: str, if_damaged: str) -> dict[str, Any]:
+    """Read an object from :func:`write_hashed_json`, without its hash; refuse a changed one.
+
+    ``if_missing`` and ``if_damaged`` are remedies for the error messages.
+    """
+    content = read_json_object(path, if_missing, if_damaged)
+    if content.pop("sha256", None) != sha256_of_json(content):
+        raise _changed(path, if_damaged)
+    return content
+
+
+def sha256_of_json(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of an object, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def sha256_of_file(path: Path) -> str | None:
+    """Return the SHA-256 of a file, or ``None`` if it cannot be read."""
+    try:
+        if not path.is_file():  # opening a pipe would block
+            return None
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def sha256_of_files(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
+    """Return the SHA-256 of some files of a folder, by name."""
+    return {name: sha256_of_file(folder / name) for name in names}
+
+
+def refuse_changed_files(folder: Path, hashes: Mapping[str, str | None], remedy: str) -> None:
+    """Refuse a folder in which a file is missing or differs from :func:`sha256_of_files`."""
+    for name, expected in hashes.items():
+        if expected is None or sha256_of_file(folder / name) != expected:
+            raise _changed(folder / name, remedy)
+
+
+def _changed(path: Path, remedy: str) -> BadInput:
+    return BadInput(
+        f"{path}: is not what was written there (it is missing, changed or cut short: its SHA-256 "
+        f"is another one); {remedy}"
+    )
+
+
 Arrays = dict[str, NDArray[Any]]
+
+UNPACK_LIMIT = "CROSSGCN_UNPACK_LIMIT"
+"""Environment variable: bytes that an archive may unpack to."""
+
+_UNPACKED_BYTES, _UNPACKED_RATIO = 1 << 30, 100
 
 # Zip entries carry a time: always the earliest possible one, so that bytes are reproducible.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
@@ -177,32 +248,24 @@ def read_npz(path: Path) -> Arrays:
             check_unpacked(path, sum(info.file_size for info in archive.infolist()))
             for info in archive.infolist():
                 member = info.filename
-                # A wrong length in the list of arrays hides those that follow.
-                if b"PK\1\2" in info.comment + info.extra:
-                    raise zipfile.BadZipFile("its list of arrays is damaged")
                 with archive.open(info) as file:
-                    arrays[member.removesuffix(".npy")] = _read_array(file, info.file_size)
-    except zipfile.BadZipFile as error:
-        raise BadInput(
-            f"{path}: not an .npz file, or cut short ({error}); write it with numpy.savez "
-            "or crossgcn.data.save_graph"
-        ) from error
+                    array = np.lib.format.read_array(file, allow_pickle=False)
+                    if file.read(1):  # the end must be reached for the checksum to be compared
+                        raise ValueError("more bytes than its header says")
+                arrays[member.removesuffix(".npy")] = array.astype(
+                    array.dtype.newbyteorder("="), copy=False
+                )
     except BadInput:
         raise
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from error
     except Exception as error:  # a damaged header can raise any error
+        where = f"array {member!r}" if member else "its list of arrays"
         raise BadInput(
-            f"{path}: array {member!r} cannot be read ({str(error)[:200]}); write it again, as "
-            "plain numbers"
+            f"{path}: not an .npz file of plain numbers, or cut short: {where} cannot be read "
+            f"({str(error)[:200]}); write it with numpy.savez or crossgcn.data.save_graph"
         ) from error
     return arrays
-
-
-UNPACK_LIMIT = "CROSSGCN_UNPACK_LIMIT"
-"""Environment variable: bytes that an archive may unpack to."""
-
-_UNPACKED_BYTES, _UNPACKED_RATIO = 1 << 30, 100
 
 
 def check_unpacked(path: Path, unpacked: int) -> None:
@@ -224,37 +287,6 @@ def unpack_limit(path: Path) -> int:
         raise BadInput(f"{UNPACK_LIMIT} must be a number of bytes") from None
 
 
-def read_npy_header(file: BinaryIO, size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Read the header of an ``.npy`` file of ``size`` bytes; refuse one that does not fit it.
-
-    Returns:
-        The shape, whether columns come first, and the type.
-    """
-    version = np.lib.format.read_magic(file)
-    read = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    if version not in read:
-        raise ValueError(f"version {version} of the format is not read")
-    shape, by_columns, dtype = read[version](file)
-    if dtype.hasobject:
-        raise ValueError("Object arrays would have to be unpickled")
-    content = size - file.tell()
-    if any(type(length) is not int or length < 0 for length in shape):
-        raise ValueError(f"its shape is {shape}")
-    if math.prod(shape) * dtype.itemsize != content:
-        raise ValueError(f"{dtype} {list(shape)} does not have {content:,} bytes")
-    return shape, by_columns, dtype
-
-
-def _read_array(file: Any, size: int) -> NDArray[Any]:
-    shape, by_columns, dtype = read_npy_header(file, size)
-    content = bytearray(file.read())
-    array = np.frombuffer(content, dtype).reshape(shape, order="F" if by_columns else "C")
-    return array.astype(dtype.newbyteorder("="), copy=False)
-
-
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays to a compressed ``.npz`` file, atomically and with reproducible bytes."""
     try:
@@ -271,17 +303,3 @@ def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         raise BadInput(f"{path}: its folder does not exist; make {path.parent} first") from error
     except OSError as error:
         raise WorkFailed(f"{path}: could not be written ({error.strerror or error})") from error
-
-
-def read_json_object(path: Path, if_missing: str, if_damaged: str) -> dict[str, Any]:
-    """Read a JSON object; return an empty one for any other JSON value.
-
-    ``if_missing`` and ``if_damaged`` are remedies for the error messages.
-    """
-    try:
-        content = json.loads(read_bytes(path))
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); {if_missing}") from None
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{path}: is not valid JSON ({error}); {if_damaged}") from None
-    return content if isinstance(content, dict) else {}

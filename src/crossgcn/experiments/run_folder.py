@@ -27,17 +27,19 @@ from torch_geometric.data import Data
 
 from crossgcn.data.datasets.catalogue import CATALOGUE
 from crossgcn.data.datasets.load import load_dataset
-from crossgcn.data.files import read_json_object, read_npz, write_json, write_npz
+from crossgcn.data.files import (
+    read_hashed_json,
+    read_json_object,
+    read_npz,
+    refuse_changed_files,
+    sha256_of_file,
+    sha256_of_files,
+    write_hashed_json,
+    write_json,
+    write_npz,
+)
 from crossgcn.data.graph import ROLE_NAMES
 from crossgcn.data.graph_file import read_graph, save_graph
-from crossgcn.data.seals import (
-    add_checksum,
-    changed_files,
-    digest_of_file,
-    digests_of_files,
-    not_as_written,
-    read_sealed_json,
-)
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput
 from crossgcn.graph.hop_file import read_hop_file
@@ -201,7 +203,7 @@ def choose_model(
     roles = torch.stack([roles_of(split, len(data.y)) for split in splits])
     write_npz(folder / SPLITS, {"roles": roles.numpy()})
     if hop_file is not None:
-        about = {"file": str(hop_file.resolve()), "sha256": digest_of_file(hop_file)}
+        about = {"file": str(hop_file.resolve()), "sha256": sha256_of_file(hop_file)}
         write_json(folder / HOP_FILE, about)
     elif not _is_known(data):
         save_graph(folder / GRAPH, data)
@@ -214,9 +216,9 @@ def choose_model(
     description = {
         "run": chosen.folder.relative_to(folder).as_posix(),
         "dataset": describe_dataset(data),
-        "files": digests_of_files(folder, files),
+        "files": sha256_of_files(folder, files),
     }
-    write_json(folder / CHOSEN, add_checksum(description))
+    write_hashed_json(folder / CHOSEN, description)
     return chosen
 
 
@@ -235,12 +237,11 @@ def open_run(folder: Path) -> RunFolder:
 
 
 def _open_run(folder: Path) -> RunFolder:
-    description = read_sealed_json(folder / CHOSEN, _IF_MISSING, _IF_CHANGED)
+    description = read_hashed_json(folder / CHOSEN, _IF_MISSING, _IF_CHANGED)
     _check_description(folder / CHOSEN, description)
     place = folder / description["run"]
-    copies = digests_of_files(place, MODEL_FILES)
-    for path in changed_files(folder, {**description["files"], **copies}):
-        raise not_as_written(path, _IF_CHANGED)
+    copies = sha256_of_files(place, MODEL_FILES)
+    refuse_changed_files(folder, {**description["files"], **copies}, _IF_CHANGED)
     saved = load_saved(folder)
     runs = tuple(
         run
@@ -290,8 +291,8 @@ def _open_graph(
                 f"{folder / HOP_FILE}: the model was trained on {source}, which is not there any "
                 "more; move it back, put a link to it there, or train again on it where it is now"
             )
-        if digest_of_file(source) != about["sha256"]:
-            raise not_as_written(source, "write it again with crossgcn hops, and train again")
+        again = "write it again with crossgcn hops, and train again"
+        refuse_changed_files(source.parent, {source.name: about["sha256"]}, again)
         table = read_hop_file(source)
         data, ids = table.data, table.ids
     elif (folder / NODES).exists():

@@ -25,15 +25,17 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
-from crossgcn.data.files import read_bytes, read_json_object, replacing, write_json
-from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.seals import (
-    add_checksum,
-    changed_files,
-    checksum_matches,
-    digests_of_files,
-    not_as_written,
+from crossgcn.data.files import (
+    read_bytes,
+    read_hashed_json,
+    read_json_object,
+    refuse_changed_files,
+    replacing,
+    sha256_of_files,
+    write_hashed_json,
+    write_json,
 )
+from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
@@ -43,6 +45,9 @@ MODEL_FILES = (WEIGHTS, PREPROCESS, CONFIG)
 """In the order in which they are written: where the last exists, the model is complete."""
 
 FORMAT = 2
+
+_IF_MISSING = f"a saved model is a folder with {CONFIG}, {WEIGHTS} and {PREPROCESS}"
+_IF_DAMAGED = "copy the whole folder again, or save the model again"
 
 CHECKPOINT = "resume.safetensors"
 
@@ -86,8 +91,8 @@ def save_model(
     write_json(folder / PREPROCESS, {"format": FORMAT} | preprocess.to_json())
     config = {"format": FORMAT, "model": preset, "in_channels": in_channels, "settings": settings}
     config |= {} if training is None else {"training": dict(training)}
-    files = digests_of_files(folder, (WEIGHTS, PREPROCESS))
-    write_json(folder / CONFIG, add_checksum(config | {"files": files}))
+    files = sha256_of_files(folder, (WEIGHTS, PREPROCESS))
+    write_hashed_json(folder / CONFIG, config | {"files": files})
 
 
 def copy_model(source: Path, target: Path) -> None:
@@ -109,14 +114,23 @@ def load_model(folder: Path | str) -> NodeClassifier:
 def load_saved(folder: Path | str) -> SavedModel:
     """Return a saved model with the meaning of its inputs and outputs; see :func:`load_model`."""
     folder = Path(folder)
-    config, content = _read_json(folder / CONFIG), _read_json(folder / PREPROCESS)
+    config = read_hashed_json(folder / CONFIG, _IF_MISSING, _IF_DAMAGED)
+    content = read_json_object(folder / PREPROCESS, _IF_MISSING, _IF_DAMAGED)
+    for name, described in ((CONFIG, config), (PREPROCESS, content)):
+        if described.get("format") != FORMAT:
+            raise BadInput(
+                f"{folder / name}: is not of format {FORMAT}; save the model with this version"
+            )
     try:
         weights = read_bytes(folder / WEIGHTS)
     except OSError as error:
         raise BadInput(
             f"{folder / WEIGHTS}: cannot be read ({error.strerror}); save the model again"
         ) from None
-    _check_hashes(folder, config)
+    hashes = config.get("files")
+    known = hashes if isinstance(hashes, dict) else {}
+    files = {name: known.get(name) for name in (WEIGHTS, PREPROCESS)}
+    refuse_changed_files(folder, files, _IF_DAMAGED)
     with _naming_weights(folder):
         tensors = tensors_from_bytes(weights)
     try:
@@ -147,27 +161,6 @@ def _naming_weights(folder: Path) -> Iterator[None]:
             f"{folder / WEIGHTS}: is damaged or belongs to another model ({reason}); "
             "save the model again"
         ) from None
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    content = read_json_object(
-        path,
-        f"a saved model is a folder with {CONFIG}, {WEIGHTS} and {PREPROCESS}",
-        "save the model again",
-    )
-    if content.get("format") != FORMAT:
-        raise BadInput(f"{path}: is not of format {FORMAT}; save the model with this version")
-    return content
-
-
-def _check_hashes(folder: Path, config: dict[str, Any]) -> None:
-    """Refuse files that were not saved together."""
-    files = config.get("files")
-    changed = [folder / CONFIG]
-    if checksum_matches(config) and isinstance(files, dict):
-        changed = changed_files(folder, {name: files.get(name) for name in (WEIGHTS, PREPROCESS)})
-    for path in changed:
-        raise not_as_written(path, "copy the whole folder again, or save the model again")
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
 import os
 import platform
 import subprocess
@@ -23,14 +22,21 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn import __version__
-from crossgcn.data.files import read_json_object, replacing, write_json
-from crossgcn.data.seals import add_checksum, changed_files, checksum_matches, digests_of_files
+from crossgcn.data.files import (
+    read_hashed_json,
+    refuse_changed_files,
+    replacing,
+    sha256_of_files,
+    write_hashed_json,
+)
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, Note
 from crossgcn.training.checkpoints import CHECKPOINT, MODEL_FILES, WEIGHTS, differences
 from crossgcn.training.selection import EpochMetrics
 
 RECORD, EPOCHS, RESULT = "run.json", "epochs.csv", "result.json"
+
+_AGAIN = "the run is trained again"
 
 
 def describe_dataset(data: Data) -> dict[str, Any]:
@@ -85,15 +91,12 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
     It also holds the SHA-256 of the run's other files, and its own.
     """
     names = [name for name in (EPOCHS, *MODEL_FILES) if (folder / name).is_file()]
-    files = digests_of_files(folder, names)
-    content = json.loads(json.dumps(record)) | {"files": files}
-    content.pop("sha256", None)
-    write_json(folder / RECORD, add_checksum(content))
+    write_hashed_json(folder / RECORD, {**record, "files": sha256_of_files(folder, names)})
 
 
 def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
-    """Write what a command found as ``result.json``; through JSON, whose keys are all texts."""
-    write_json(folder / RESULT, add_checksum(json.loads(json.dumps(summary))))
+    """Write what a command found as ``result.json``."""
+    write_hashed_json(folder / RESULT, summary)
 
 
 def clear_run(folder: Path) -> None:
@@ -114,11 +117,9 @@ def finished_run(
     if not (folder / RECORD).exists():
         return None
     try:
-        record = read_json_object(folder / RECORD, "", "")
-    except BadInput:
-        record = {}
-    if not checksum_matches(record):
-        _train_again(folder / RECORD)
+        record = read_hashed_json(folder / RECORD, _AGAIN, _AGAIN)
+    except BadInput as error:
+        warnings.warn(Note(str(error)), stacklevel=2)
         return None
     if record.get("status") != "done":
         return None
@@ -129,25 +130,16 @@ def finished_run(
             f"{folder} holds a finished run with another {difference}: give another --out, or "
             f"{how} to continue it"
         )
-    del record["sha256"]
     files = record.pop("files", {})
     if with_model and WEIGHTS not in files:
         return None
-    for path in changed_files(folder, files):
-        _train_again(path)
+    try:
+        refuse_changed_files(folder, files, _AGAIN)
+    except BadInput as error:
+        warnings.warn(Note(str(error)), stacklevel=2)
         return None
     (folder / CHECKPOINT).unlink(missing_ok=True)  # left by a kill right after the record
     return record
-
-
-def _train_again(path: Path) -> None:
-    warnings.warn(
-        Note(
-            f"{path}: is not what was written there (its SHA-256 is another one, or it is "
-            "missing): the run is trained again"
-        ),
-        stacklevel=3,
-    )
 
 
 def digest(*tensors: Tensor) -> str:

@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch_geometric.data import Data
 
+from crossgcn.data.files import sha256_of_json
 from crossgcn.data.preprocess import Preprocess
-from crossgcn.data.seals import digest_of_json
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
 from crossgcn.graph.hops import HopColumns
@@ -116,7 +116,7 @@ class Trainer(RunTrainer):
         self.training = training
         self.preprocess = preprocess or Preprocess.numbered(data.num_classes)
         if preprocess is not None:
-            self.description["preprocess_sha256"] = digest_of_json(preprocess.to_json())
+            self.description["preprocess_sha256"] = sha256_of_json(preprocess.to_json())
 
     def identity(self, run: Run) -> Record:  # noqa: D102
         return {

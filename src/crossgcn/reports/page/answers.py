@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from crossgcn.data.files import read_json_object
-from crossgcn.data.seals import read_sealed_json
+from crossgcn.data.files import read_hashed_json, read_json_object
 from crossgcn.errors import BadInput
 from crossgcn.experiments.predict import score_without_edges
 from crossgcn.experiments.run_folder import RunFolder, metrics_of_test
@@ -49,7 +48,7 @@ def describe_metrics(run: RunFolder) -> list[Content]:
 def read_comparison(folder: Path, run: RunFolder) -> Content:
     """Read the answer of ``compare`` from its folder; it must be about the graph of a run."""
     path = folder / RESULT
-    result = read_sealed_json(path, "give the folder that crossgcn compare made", "compare again")
+    result = read_hashed_json(path, "give the folder that crossgcn compare made", "compare again")
     name = result.get("metric", "accuracy")
     record = next(folder.rglob(RECORD), None)
     try:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from crossgcn.data.features import FeatureSpace
+from crossgcn.data.files import read_hashed_json
 from crossgcn.data.graph import is_labelled
-from crossgcn.data.seals import read_sealed_json
 from crossgcn.data.tables.graph import read_encoding
 from crossgcn.experiments.predict import score_nodes
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder
@@ -162,7 +162,7 @@ def _read_result(folder: Path) -> Content:
     if not path.exists():
         return {}
     again = "remove it, or write it again with the same crossgcn train command and --resume"
-    return read_sealed_json(path, again, again)
+    return read_hashed_json(path, again, again)
 
 
 def _num_edges(run: RunFolder) -> int:
