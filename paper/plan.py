@@ -79,7 +79,7 @@ class Job:
     @property
     def group(self) -> str:
         """What jobs must have in common to be trained by one experiment."""
-        shared = {"dataset", "splits", "num_splits", "train", "repeats", "seed"}
+        shared = {"dataset", "splits", "num_splits", "train", "seed"}
         return f"{self.inputs} {self.config.model_dump_json(include=shared)}"
 
 

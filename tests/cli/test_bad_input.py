@@ -75,7 +75,7 @@ def test_usage(arguments: str, fragments: tuple[str, ...], crossgcn: Command) ->
         ("--train some", ("train cannot be 'some'", "per class, or all")),
         ("--train 11", ("class 0 has 10 labelled nodes", "11 are asked for", "lower --train")),
         ("--num-splits 0", ("num_splits should be greater than or equal to 1; got 0",)),
-        ("--set repeats=0", ("repeats should be greater than or equal to 1; got 0",)),
+        ("--set batch_size=0", ("batch_size should be greater than or equal to 1; got 0",)),
         ("--seed -1", ("seed should be greater than or equal to 0; got -1",)),
         ("--seed 99999999999999999999", ("seed should be less than 4294967296; got 9999",)),
         ("--splits authors --train 20", ("released no splits for 'small'", "--splits random")),

@@ -9,7 +9,6 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
-import pandas as pd
 import pytest
 from conftest_fixtures import run_command
 
@@ -56,33 +55,6 @@ def test_compare_takes_the_name_and_says_the_target(crossgcn: Command) -> None:
     assert [model["model"] for model in answer["models"]] == ["majority-or-mean", "linear"]
     assert answer["positive_class"] == "democrat" and answer["left_out"] is None
     assert "of this table" in answer["intervals"] and answer["next"].startswith("crossgcn train")
-
-
-def test_a_threshold_is_chosen_stored_and_used(crossgcn: Command) -> None:
-    """Few counties are democratic: by the higher score nearly none is predicted to be."""
-    options = ("--bags", "1", "--set", "threshold=auto", "--out", "t")
-    answer = result_of(crossgcn("train", "us-county", *QUICK, *options))
-    assert answer["positive_class"] == "democrat" and len(answer["threshold"]) == 2
-    records = [json.loads(path.read_bytes()) for path in Path("t").rglob("run.json")]
-    record = max(records, key=lambda each: each["validation_score"])
-    assert record["threshold"] in answer["threshold"] and "threshold" not in record["test"]
-    assert crossgcn("predict", "t").returncode == 0
-    frame = pd.read_csv("predictions.csv")
-    assert (frame.predicted == "democrat").equals(
-        frame["probability: democrat"] >= record["threshold"]
-    )
-    tested = frame[frame["used for"] == "test"]
-    shares = [
-        (own.predicted == own.true).mean() for _, own in tested.groupby("true", observed=True)
-    ]
-    assert sum(shares) / 2 == pytest.approx(record["test"]["balanced_accuracy"], abs=1e-3)
-
-
-@pytest.mark.parametrize("command", ["train", "compare"])
-def test_a_threshold_of_a_number_is_refused(command: str, crossgcn: Command) -> None:
-    options = ("--target", "democratic_share", "--set", "threshold=auto")
-    done = crossgcn(command, "us-county", *options, *QUICK)
-    assert done.returncode == 2 and "two classes, not of a number: leave it out" in done.stderr
 
 
 def test_compare_does_not_choose_label_features(crossgcn: Command) -> None:

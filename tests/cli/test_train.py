@@ -175,7 +175,6 @@ def test_options_win_over_the_file_the_file_over_the_preset_and_that_over_defaul
             ("--set", "aggregate_first=true", "--train", "all"),
             {"aggregate_first": True, "train": "all"},
         ),
-        (("--set", "repeats=2"), {"repeats": 2, "num_splits": 2}),
     ],
 )
 def test_each_option_reaches_the_run(
@@ -189,7 +188,7 @@ def test_each_option_reaches_the_run(
 def test_the_public_split_is_taken_as_it_is_and_seeds_are_its_spread(
     crossgcn: Command, graph_file: Path
 ) -> None:
-    options = ("--splits", "public", "--set", "repeats=3", "--epochs", 2, "--workers", 1)
+    options = ("--splits", "public", "--num-splits", 3, "--epochs", 2, "--workers", 1)
     result = result_of(crossgcn("train", graph_file, *options, "--json", "--out", "out"))
     assert (result["splits"], result["num_splits"], result["train"]) == ("public", 1, None)
     assert len(result["test_accuracy"]) == 3

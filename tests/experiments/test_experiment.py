@@ -7,7 +7,7 @@ import pytest
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
-from crossgcn.experiments.experiment import Experiment, RepeatedRuns
+from crossgcn.experiments.experiment import Experiment
 from crossgcn.training.config import RunConfig
 
 
@@ -16,50 +16,25 @@ def config_of(**settings: Any) -> RunConfig:
     return RunConfig.create(**{**tiny, **settings})
 
 
-def test_a_splits_accuracy_is_the_mean_of_its_repeats() -> None:
-    values = [(0, 0.6, 0.5), (0, 0.8, 0.7), (1, 0.3, 0.9), (1, 0.5, 0.7)]
-    records = tuple(
-        {
-            "split": {"index": split, "train_sha256": f"set {split}"},
-            "test": {"accuracy": test},
-            "test_accuracy": test,
-            "validation_score": validation,
-            "validation_accuracy": validation,
-            "seconds": 1.5,
-        }
-        for split, test, validation in values
-    )
-    runs = RepeatedRuns(config_of(repeats=2), records)
-    assert runs.test_accuracy == pytest.approx([0.7, 0.4])
-    assert runs.validation_accuracy == pytest.approx([0.6, 0.8])
-    assert runs.summary.mean == pytest.approx(0.55)
-    assert runs.summary.count == 2
-    assert runs.seconds == 6.0
-
-
 def test_models_compared_share_splits_and_seeds(small_graph: Data) -> None:
-    configs = [config_of(model=name, repeats=2) for name in ("gcn", "cross-gcn")]
+    configs = [config_of(model=name) for name in ("gcn", "cross-gcn")]
     baseline, ours = Experiment(configs, small_graph).run()
-    assert len(ours.records) == len(baseline.records) == 4
+    assert len(ours.records) == len(baseline.records) == 2
     for first, second in zip(baseline.records, ours.records, strict=True):
         assert first["split"] == second["split"]
         assert first["seed"] == second["seed"]
         assert first["dataset"] == second["dataset"]
-    assert len({record["seed"] for record in ours.records}) == 4
+    assert len({record["seed"] for record in ours.records}) == 2
     assert ours.config.model == ours.records[0]["config"]["model"] == "cross-gcn"
 
 
-def test_more_splits_and_repeats_reuse_the_runs_there_are(
-    small_graph: Data, tmp_path: Path
-) -> None:
+def test_more_splits_reuse_the_runs_there_are(small_graph: Data, tmp_path: Path) -> None:
     Experiment([config_of(model="gcn")], small_graph).run(out=tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("run.json")}
-    (runs,) = Experiment([config_of(model="gcn", num_splits=3, repeats=2)], small_graph).run(
-        out=tmp_path
-    )
-    assert len(before) == 2 and len(runs.records) == 6
+    (runs,) = Experiment([config_of(model="gcn", num_splits=3)], small_graph).run(out=tmp_path)
+    assert len(before) == 2 and len(runs.records) == 3
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    assert len(list(tmp_path.rglob("run.json"))) == 6
+    assert len(list(tmp_path.rglob("run.json"))) == 3
 
 
 def test_depths_and_models_do_not_share_a_folder(small_graph: Data, tmp_path: Path) -> None:
@@ -97,7 +72,6 @@ def test_progress_counts_every_epoch_once(small_graph: Data) -> None:
         {"splits": "public"},
         {"num_splits": 3},
         {"train": "all"},
-        {"repeats": 2},
         {"seed": 1},
     ],
 )
@@ -115,7 +89,7 @@ def test_a_mistake_in_the_last_model_is_found_before_the_first_is_trained(
 
 
 def test_on_a_single_split_every_seed_counts(small_graph: Data) -> None:
-    config = RunConfig(splits="public", repeats=3, epochs=3)
+    config = RunConfig(splits="public", num_splits=3, epochs=3)
     (repeated,) = Experiment([config], small_graph).run()
     assert repeated.num_splits == 1
     assert len(repeated.test_accuracy) == 3

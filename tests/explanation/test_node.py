@@ -80,16 +80,6 @@ def test_a_change_of_own_columns_gives_the_answer_that_is_said(num_classes: int)
     assert found
 
 
-def test_a_threshold_decides_which_answer_is_another() -> None:
-    explainer = hop_explainer(2)
-    score = float(explainer.explain().scores[3, 0])
-    for cut, predicted in ((score - 0.01, 1), (score + 0.01, 0)):
-        explainer.cut = cut
-        answer = explainer.explain().node(3)
-        assert answer.predicted == explainer.classes[predicted]
-        assert {change.outcome for change in answer.changes} == {explainer.classes[1 - predicted]}
-
-
 @pytest.mark.parametrize("order", [(2,), (2, 1), (2, 2)])
 def test_a_change_in_a_model_of_layers_gives_the_answer_that_is_said(
     order: tuple[int, ...],

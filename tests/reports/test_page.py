@@ -72,19 +72,6 @@ def test_performance_counts_every_test_node_of_every_split() -> None:
         assert ours == pytest.approx(exact, abs=0.02)
 
 
-def test_calibration_is_of_the_class_that_is_answered() -> None:
-    """By a threshold, a class of small probability is answered, and the chart says how small."""
-    y, share = np.array([0, 0, 1, 1] * 25), np.linspace(0.05, 0.45, 100)
-    chances = np.stack([1 - share, share], axis=1)
-    answers = (share > 0.25).astype(int)
-    test = np.arange(100)
-    found = measure_classes(y, [chances], [test], ["a", "b"], np.zeros(100, int), [answers])
-    bins = found["calibration"]["bins"]
-    low = [each for each in bins if each["confidence"] < 0.5]
-    assert sum(each["nodes"] for each in low) == answers.sum() == 50
-    assert all(0.4 < each["right"] < 0.6 for each in low)
-
-
 def test_numbers_are_measured_by_parts() -> None:
     draws = np.random.default_rng(0)
     y = draws.normal(size=100)

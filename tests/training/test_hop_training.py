@@ -64,20 +64,6 @@ def test_crosses_of_own_and_neighbours_columns_are_found() -> None:
     assert crossed["roc_auc"] > 0.9
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 3.0])
-def test_the_smoothing_that_was_given_is_kept_in_the_model(
-    tmp_path: Path, smoothing: float
-) -> None:
-    data = make_data(100)
-    config = RunConfig.create(**SETTINGS, epochs=1, smoothing=smoothing)
-    Experiment([config], data).run(out=tmp_path, save_models=True)
-    model = load_model(tmp_path / "cross-hops-1-layer" / "split-00")
-    assert isinstance(model, CrossHops)
-    assert model.strength.tolist() == [smoothing] * 2
-    with pytest.raises(BadInput, match="smoothing is -1"):
-        build_model("cross-hops", 4, 2, hidden_channels=2, smoothing=-1.0)
-
-
 def test_random_labels_end_at_chance() -> None:
     data = make_data(600)
     scores = []

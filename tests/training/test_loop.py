@@ -82,23 +82,3 @@ def test_the_loop_ends_once_the_model_has_diverged(small_graph: Data, validate: 
     counts: list[int] = []
     done = train(small_graph, validate=validate, learning_rate=1e30, on_epochs=counts.append)
     assert isinstance(done, Diverged) and sum(counts) < EPOCHS
-
-
-def test_patience_counts_epochs_that_were_evaluated(small_graph: Data) -> None:
-    settings: dict[str, Any] = {"model": "cross-hops", "batch_size": 8}
-    for every, patience in ((5, 3), (25, 20), (2, 4)):
-        counts: list[int] = []
-        result = train(
-            small_graph,
-            on_epochs=counts.append,
-            epochs=60,
-            evaluate_every=every,
-            patience=patience,
-            **settings,
-        )
-        assert isinstance(result, TrainedModel)
-        evaluated = [metrics.epoch for metrics in result.history]
-        assert result.best_epoch in evaluated
-        assert all(epoch % every == 0 or epoch == 60 for epoch in evaluated)
-        last = evaluated[-1]
-        assert last == 60 or last - patience - every < result.best_epoch <= last - patience

@@ -12,8 +12,6 @@ from crossgcn.errors import BadInput
 from crossgcn.training.metrics import (
     check_defined,
     check_metric,
-    check_threshold,
-    choose_threshold,
     compute,
     evaluate,
     positive_class,
@@ -113,35 +111,3 @@ def test_average_precision_is_that_of_the_rarer_class() -> None:
     assert compute("roc_auc", y, scores, 0) == pytest.approx(compute("roc_auc", y, scores, 1))
     assert (positive_class(y), positive_class(1 - y)) == (1, 0)
     assert positive_class(np.array([0, 1, -1, -1])) == 1
-
-
-@pytest.mark.parametrize("positive", [0, 1])
-@pytest.mark.parametrize("metric", ["balanced_accuracy", "accuracy", "f1_macro", "roc_auc"])
-def test_no_other_threshold_is_better(metric: str, positive: int) -> None:
-    draw = np.random.default_rng(3)
-    y = (draw.random(60) < 0.25).astype(int)
-    scores = np.round(draw.normal(size=(60, 2)) + np.eye(2)[y], 1)
-    found = choose_threshold(y, scores, positive, metric)
-    goal = "balanced_accuracy" if metric == "roc_auc" else metric
-    best = compute(goal, y, scores, positive, found)
-    chances = np.unique(1 / (1 + np.exp(scores[:, 1 - positive] - scores[:, positive])))
-    between = [0.0, *(chances[1:] + chances[:-1]) / 2, 1.0]
-    others = [compute(goal, y, scores, positive, each) for each in between]
-    assert best == pytest.approx(max(others)) and best > compute(goal, y, scores) - 1e-12
-
-
-def test_a_threshold_changes_classes_and_no_probability() -> None:
-    y, scores = np.array([0, 0, 0, 1]), np.array([[3.0, 0], [2, 0], [1.5, 0], [1, 0]])
-    threshold = choose_threshold(y, scores, 1)
-    before, after = evaluate(y, scores, 1), evaluate(y, scores, 1, threshold)
-    changed = {name for name in before if before[name] != after[name]}
-    assert changed == {"accuracy", "balanced_accuracy", "f1_macro"} and after["accuracy"] == 1.0
-    assert choose_threshold(y, np.zeros((4, 2)), 1) == 0.5  # there is nothing to choose
-
-
-def test_a_threshold_is_for_two_classes() -> None:
-    check_threshold("auto", 2)
-    check_threshold(None, 5)
-    for outputs, words in ((1, "a number"), (3, "3 classes")):
-        with pytest.raises(BadInput, match=f"two classes, not of {words}: leave it out"):
-            check_threshold("auto", outputs)

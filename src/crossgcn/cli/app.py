@@ -64,9 +64,8 @@ LEFT = {
     **{
         f"--{name.replace('_', '-')}": f"give --set {name}=VALUE"
         for name in (
-            *("first_order", "aggregate_first", "bias", "label_features", "smoothing"),
-            *("threshold", "learning_rate", "weight_decay", "repeats", "precision"),
-            *("batch_size", "evaluate_every"),
+            *("first_order", "aggregate_first", "bias", "label_features"),
+            *("learning_rate", "weight_decay", "precision", "batch_size"),
         )
     },
     "compare --order-weights": "give --set order_weights=NAME",

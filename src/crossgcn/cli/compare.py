@@ -25,7 +25,7 @@ from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MOST_TRI
 from crossgcn.models.catalogue import MODEL_OPTIONS, get_preset, settings_of_models
 from crossgcn.training.config import RunConfig
 
-_OF_ALL_CANDIDATES = {"bias", "hops", "label_features", "bags", "smoothing"}
+_OF_ALL_CANDIDATES = {"bias", "hops", "label_features", "bags"}
 """Settings of models that may be given with tables."""
 
 
@@ -204,7 +204,7 @@ def _tables(
     tuning: int,
 ) -> Prepared:
     """Prepare a comparison of candidates on a user's tables."""
-    tuned = {"dropout", "weight_decay", "repeats"} | (MODEL_OPTIONS - _OF_ALL_CANDIDATES)
+    tuned = {"dropout", "weight_decay"} | (MODEL_OPTIONS - _OF_ALL_CANDIDATES)
     for name in tuned:
         if settings.get(name) is not None:
             raise BadInput(

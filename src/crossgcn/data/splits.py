@@ -58,7 +58,7 @@ def make_splits(
     - ``random`` takes validation and test nodes from row 0 of ``data.roles`` and draws training
       nodes class by class from the other labelled ones.
     - ``authors`` takes the twenty splits released with the paper.
-    - ``public`` takes the rows of ``data.roles``.
+    - ``public`` takes the rows of ``data.roles``; a single one as often as is asked for.
     - ``stratified`` needs no roles: it divides the labelled nodes of each class anew in every
       split, 60 % to train, 20 % to validate and 20 % to test.
 
@@ -93,7 +93,10 @@ def make_splits(
     elif protocol == "authors":
         splits = [_from_roles(row) for row in _authors_roles(data, num_splits)]
     else:
-        rows = _take(_own_roles(data), num_splits, f"{data.name} has", "public split(s)")
+        rows = _own_roles(data)
+        if len(rows) == 1:  # a single public split is trained again, with other seeds
+            rows = rows.expand(num_splits or 1, -1)
+        rows = _take(rows, num_splits, f"{data.name} has", "public split(s)")
         splits = [_from_roles(row) for row in rows]
     if train == "all":
         splits = [

@@ -94,7 +94,6 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
     dropout: float | None = None
     hops: int | None = None
     label_features: bool | None = None
-    smoothing: float | None = None
     bags: int | None = None
     epochs: int | None = None
     patience: int | None = None
@@ -326,7 +325,6 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
             data.edge_index,
             data.get("edge_weight"),
             hops=model.plan.hops,
-            smoothing=model.plan.smoothing,
         )
         nobody = torch.empty(0, dtype=torch.long)
         return train_rows(

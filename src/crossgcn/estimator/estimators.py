@@ -82,8 +82,6 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         hops: How far neighbourhoods reach in ``"cross-hops"``, 2 by default.
         label_features: Show a row the training labels of its neighbours, for ``"cross-hops"``;
             true by default.
-        smoothing: How strongly ``"cross-hops"`` draws means over few neighbours towards the mean
-            over all rows; 0 for plain means. By default estimated from the columns.
         bags: Models on subsets of the training rows whose mean is the model, for
             ``"cross-hops"``; 8 by default.
         epochs: Steps of the optimiser, each over all rows; 500 by default. In ``"cross-hops"``

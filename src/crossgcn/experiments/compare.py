@@ -33,7 +33,6 @@ from crossgcn.training.config import MODEL_SETTINGS, RunConfig
 from crossgcn.training.metrics import (
     DEFAULT_METRICS,
     check_metric,
-    check_threshold,
     task_of_outputs,
 )
 from crossgcn.training.pool import train_many
@@ -94,7 +93,6 @@ class TableExperiment:
         defaults = {"patience": _FULL_BATCH_PATIENCE, **(defaults or {})}
         if "stratified" in (settings.get("splits"), defaults.get("splits")):
             defaults.setdefault("num_splits", _SPLITS)
-        check_threshold(settings.get("threshold"), data.num_classes)
         settings = {**settings, "metric": self.metric}
         self.configs = {
             (name, trial): _configure(CANDIDATES[name], trial, defaults, settings)
@@ -260,7 +258,7 @@ def _configure(
     tuned = candidate.trials[trial] if candidate.preset is not None else {}
     others = set(MODEL_SETTINGS) - preset.options - {"num_layers", "hidden_channels", "dropout"}
     if preset.inputs != "hops":
-        others |= {"batch_size", "evaluate_every"}
+        others |= {"batch_size"}
     values = {**settings, **candidate.settings, **tuned, "model": model}
     own = others | preset.training.keys()
     return cross_in_first_layer(
@@ -272,7 +270,7 @@ def _configure(
 
 
 _TRAIN_OPTIONS = ("order", "num_layers", "hidden_channels", "hops", "bags")
-_TRAIN_SETTINGS = ("learning_rate", "label_features", "smoothing")
+_TRAIN_SETTINGS = ("learning_rate", "label_features")
 """Settings of a candidate that ``crossgcn train`` must be told, where they are not its defaults."""
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from math import fsum
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,6 @@ from crossgcn.training.metrics import (
     DEFAULT_METRICS,
     Task,
     check_metric,
-    check_threshold,
     task_of_outputs,
 )
 from crossgcn.training.pool import count_epochs, train_many
@@ -49,7 +47,7 @@ class RepeatedRuns:
     """All runs of one configuration.
 
     Attributes:
-        records: One per run, ordered by split, then by repeat.
+        records: One per split, in order.
         test_to_train: Test nodes per training node for splits that share nodes, as
             :func:`~crossgcn.paired_difference` takes it; 0 for other splits.
     """
@@ -65,16 +63,13 @@ class RepeatedRuns:
 
     @property
     def test_accuracy(self) -> list[float]:
-        """One fraction per split, averaged over its repeats; on a single split, one per run.
-
-        Only of runs that predict classes.
-        """
-        return self._average([record["test_accuracy"] for record in self.records])
+        """One fraction per run; only of runs that predict classes."""
+        return [record["test_accuracy"] for record in self.records]
 
     @property
     def validation_accuracy(self) -> list[float]:
-        """Validation accuracy at the selected epochs, averaged as :attr:`test_accuracy`."""
-        return self._average([record["validation_accuracy"] for record in self.records])
+        """Validation accuracy at the selected epochs, one fraction per run."""
+        return [record["validation_accuracy"] for record in self.records]
 
     @property
     def task(self) -> Task:
@@ -90,15 +85,15 @@ class RepeatedRuns:
 
     @property
     def test(self) -> dict[str, list[float]]:
-        """Every metric of the test nodes, the selecting one first; averaged as its mean is."""
+        """Every metric of the test nodes, the selecting one first; one value per run."""
         measured = [metrics_of_test(record) for record in self.records]
         names = sorted(measured[0], key=lambda name: name != self.metric)
-        return {name: self._average([each[name] for each in measured]) for name in names}
+        return {name: [each[name] for each in measured] for name in names}
 
     @property
     def validation_score(self) -> list[float]:
         """The selecting metric of the validation nodes, negated if it should shrink."""
-        return self._average([validation_score(record) for record in self.records])
+        return [validation_score(record) for record in self.records]
 
     @property
     def summary(self) -> Summary:
@@ -109,15 +104,6 @@ class RepeatedRuns:
     def seconds(self) -> float:
         """Total time of all runs."""
         return fsum(record["seconds"] for record in self.records)
-
-    def _average(self, values: list[float]) -> list[float]:
-        """Average one value per run over the repeats of each split, unless there is one split."""
-        if self.num_splits == 1:
-            return values
-        of_split: dict[int, list[float]] = {}
-        for record, value in zip(self.records, values, strict=True):
-            of_split.setdefault(record["split"]["index"], []).append(value)
-        return [fmean(of_split[split]) for split in sorted(of_split)]
 
 
 class Experiment:
@@ -210,7 +196,7 @@ class Experiment:
             runs = [run for variant in chain(*tried) for run in self.runs_of(*variant)]
             count = count_epochs(runs, on_epochs)
             records = iter(train_many(trainer, runs, workers=workers, on_epochs=count))
-            results, size = [], len(self.splits) * self.configs[0].repeats
+            results, size = [], len(self.splits)
             for config, folder, variants in zip(self.configs, folders, tried, strict=True):
                 of_variants = [list(islice(records, size)) for _ in variants]
                 per_run = list(zip(*of_variants, strict=True))
@@ -256,9 +242,7 @@ class Experiment:
     def runs_of(self, config: RunConfig, folder: Path | None) -> Iterator[Run]:
         """Yield the runs of a configuration, each with its own subfolder of ``folder``."""
         for split in range(len(self.splits)):
-            for repeat in range(config.repeats):
-                name = f"split-{split:02d}" + (f"-repeat-{repeat}" if repeat else "")
-                yield Run(config, split, repeat, folder / name if folder else None)
+            yield Run(config, split, folder / f"split-{split:02d}" if folder else None)
 
 
 def _variants(config: RunConfig, folder: Path | None) -> list[tuple[RunConfig, Path | None]]:
@@ -316,7 +300,6 @@ def _folder_names(configs: Sequence[RunConfig]) -> list[str]:
 
 def _check_model(config: RunConfig, data: Data) -> None:
     config, _ = _variants(config, None)[0]
-    check_threshold(config.threshold, data.num_classes)
     if config.metric is not None:
         check_metric(config.metric, task_of_outputs(data.num_classes))
     if takes_hops(config) and config.hops is not None:

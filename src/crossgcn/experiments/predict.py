@@ -28,7 +28,7 @@ from crossgcn.graph.neighbourhood import NeighbourLabels
 from crossgcn.graph.sparse_matrix import Features
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.metrics import compute, positive_class, predict_classes
+from crossgcn.training.metrics import compute, positive_class
 
 DIGITS = 6
 """Decimal places of a written probability: few enough to be equal on every machine.
@@ -119,7 +119,6 @@ class Scored:
         roles: What the model used each node for, as positions in ``ROLE_NAMES``.
         data: The graph in which the nodes were scored.
         nodes: Positions of the nodes in ``data``.
-        threshold: Probability from which on the rarer class of the training table is predicted.
         unused: Columns of the table that the model was not trained with.
         unseen: Values that the model was not trained with, by column.
         notes: What the user should know about the edges, a sentence each.
@@ -132,7 +131,6 @@ class Scored:
     roles: Tensor
     data: Data
     nodes: Tensor
-    threshold: float | None = None
     unused: tuple[str, ...] = ()
     unseen: tuple[Unseen, ...] = ()
     notes: tuple[str, ...] = ()
@@ -144,9 +142,8 @@ class Scored:
 
     @property
     def labels(self) -> Any:
-        """The predicted class of each node, by the threshold, ``[nodes]``."""
-        positive = positive_class(self.data.y.numpy()) if self.scores.size(1) == 2 else None
-        return predict_classes(self.scores.numpy(), positive, self.threshold)
+        """The predicted class of each node, ``[nodes]``."""
+        return self.scores.argmax(dim=1).numpy()
 
 
 def score_known_nodes(run: RunFolder) -> Scored:
@@ -156,8 +153,7 @@ def score_known_nodes(run: RunFolder) -> Scored:
     encoded = preprocess.encoding is not None
     id_column = read_encoding(preprocess)[1].id_column if encoded else "node"
     nodes = torch.arange(len(run.ids))
-    threshold = run.chosen.record.get("threshold")
-    return Scored(id_column, run.ids, scores, run.data.y, run.roles, run.data, nodes, threshold)
+    return Scored(id_column, run.ids, scores, run.data.y, run.roles, run.data, nodes)
 
 
 def score_new_nodes(run: RunFolder, nodes: Any, edges: Any = None) -> Scored:
@@ -196,7 +192,7 @@ def score_new_nodes(run: RunFolder, nodes: Any, edges: Any = None) -> Scored:
     scores = class_scores(model, data, positions, run.labels(model, y=data.y))
     truth, roles = data.y[positions], torch.zeros(num_new, dtype=torch.int8)
     notes = tuple(_edge_notes(run.data, data, num_known, new.num_dropped))
-    found = (run.chosen.record.get("threshold"), new.unused, new.unseen, notes)
+    found = (new.unused, new.unseen, notes)
     return Scored(plan.id_column, new.ids, scores, truth, roles, data, positions, *found)
 
 
@@ -223,8 +219,7 @@ def score_without_edges(run: RunFolder) -> tuple[float, float]:
     scores = class_scores(model, alone, test, run.labels(model))
     y = run.data.y.numpy()
     positive = positive_class(y) if scores.size(1) == 2 else None
-    threshold = run.chosen.record.get("threshold")
-    without = compute(metric, y[test], scores.numpy(), positive, threshold)
+    without = compute(metric, y[test], scores.numpy(), positive)
     return metrics_of_test(run.chosen.record)[metric], without
 
 

@@ -20,7 +20,6 @@ from crossgcn.graph import SparseMatrix
 from crossgcn.graph.sparse_matrix import Features
 from crossgcn.training.metrics import (
     METRICS,
-    choose_threshold,
     compute,
     evaluate,
     positive_class,
@@ -76,11 +75,9 @@ class ComparisonTrainer(RunTrainer):
             "hops": config.hops,
             "label_features": config.label_features,
             "class_weight": config.class_weight,
-            **({} if config.smoothing is None else {"smoothing": config.smoothing}),
-            **({} if config.threshold is None else {"threshold_by": config.threshold}),
             "dataset": self.networks.description,
             "split": {"index": run.split} | describe_split(self.networks.splits[run.split]),
-            "seed": config.run_seed(run.split, run.repeat),
+            "seed": config.run_seed(run.split),
         }
 
     def prepare(self, runs: Iterable[Run]) -> None:  # noqa: D102
@@ -115,7 +112,7 @@ class ComparisonTrainer(RunTrainer):
             weight = dict(enumerate(weight))
         sign = 1 if METRICS[metric].grows else -1
         positive = positive_class(y) if num_classes == 2 else None
-        best, predict, kept = -np.inf, None, None
+        best, predict = -np.inf, None
         with threadpool_limits(self.networks.threads):
             rows = (columns[train], y[train], columns[validation], y[validation], num_classes)
             fit = fits[candidate.estimator]
@@ -123,13 +120,9 @@ class ComparisonTrainer(RunTrainer):
             for number, (scores, stage) in enumerate(stages, 1):
                 score = sign * compute(metric, y[validation], scores, positive)
                 if predict is None or score > best:
-                    best, predict, kept, record["best_epoch"] = score, stage, scores, number
-            assert predict is not None and kept is not None
-            threshold = None
-            if config.threshold is not None and positive is not None:
-                threshold = choose_threshold(y[validation], kept, positive, metric)
-                record["threshold"] = threshold
-            tested = evaluate(y[test], predict(columns[test]), positive, threshold)
+                    best, predict, record["best_epoch"] = score, stage, number
+            assert predict is not None
+            tested = evaluate(y[test], predict(columns[test]), positive)
         record |= {
             "status": "done",
             "task": task_of_outputs(num_classes),
@@ -150,10 +143,7 @@ class ComparisonTrainer(RunTrainer):
         if candidate.columns == "own":
             return _dense(inputs.graph().x)
         labels = config.label_features is not False
-        columns = inputs.hop_columns(
-            config.hops or 2, split, labels=labels, smoothing=config.smoothing
-        )
-        return _dense(columns)
+        return _dense(inputs.hop_columns(config.hops or 2, split, labels=labels))
 
 
 Stages = Iterator[tuple[Array, Predict]]

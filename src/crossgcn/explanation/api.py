@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import logit
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
@@ -30,7 +29,6 @@ from crossgcn.explanation.terms import Explanation, NotByColumn, error_over_mode
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
-from crossgcn.training.metrics import positive_class
 
 Names = FeatureSpace | Sequence[str] | None
 _TOP_PRODUCTS = 20
@@ -185,7 +183,6 @@ def run_explainer(
         }
     model = _model(run, one)
     named: dict[str, Any] = {"relation": relation, "numbers": numbers, "contrast": contrast}
-    named["cut"] = _log_odds(one.record.get("threshold"), positive_class(run.data.y.numpy()))
     if isinstance(model, CrossHops):
         labels = run.labels(model, one)
         named |= {"labels": labels, "target": target}
@@ -255,17 +252,6 @@ def _read(run: RunFolder, one: FinishedRun) -> Reading:
 
 def _space(run: RunFolder) -> FeatureSpace:
     return run.saved.preprocess.space or FeatureSpace.unnamed(run.data.x.size(1))
-
-
-def _log_odds(threshold: float | None, positive: int) -> float:
-    """Return the log-odds of the second class from which on it is predicted.
-
-    Args:
-        threshold: Probability from which on the positive class is predicted.
-    """
-    if threshold is None:
-        return 0.0
-    return float(logit(threshold)) * (1 if positive else -1)
 
 
 def _graph_of(model: Any, data: Any, edge_index: Any) -> tuple[Any, Ints | None]:

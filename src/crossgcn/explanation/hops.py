@@ -49,7 +49,6 @@ class HopExplainer:
         relation: What neighbours are called.
         numbers: Mean and deviation by which the table's numbers were standardised.
         contrast: Explain the score of one class minus that of another.
-        cut: Log-odds above which the second of two classes is predicted.
     """
 
     meaning = (
@@ -71,10 +70,9 @@ class HopExplainer:
         relation: str = "neighbours",
         numbers: Numbers | None = None,
         contrast: tuple[int, int] | None = None,
-        cut: float = 0.0,
     ) -> None:
         self.model, self.data, self.classes, self.labels = model, data, classes, labels
-        self.contrast, self.cut = contrast, cut
+        self.contrast = contrast
         if model.target_scale is not None:
             mean, deviation = as_array(model.target_scale).tolist()
             numbers = {**(numbers or {}), classes[0]: (mean, deviation)}

@@ -147,9 +147,8 @@ class LayeredExplainer:
         relation: str = "neighbours",
         numbers: Numbers | None = None,
         contrast: tuple[int, int] | None = None,
-        cut: float = 0.0,
     ) -> None:
-        self.reading, self.classes, self.contrast, self.cut = reading, classes, contrast, cut
+        self.reading, self.classes, self.contrast = reading, classes, contrast
         self._shift, self._deviation = 0.0, 1.0
         if target_scale is not None:
             self._shift, self._deviation = as_array(target_scale).tolist()

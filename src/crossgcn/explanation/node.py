@@ -279,7 +279,7 @@ class Changes:
     def _labels(self, node: int, projected: Floats) -> Ints:
         scores = self._explainer.scores_after(node, projected)
         if scores.shape[1] == 1:
-            return (scores[:, 0] > self._explainer.cut).astype(np.int64)
+            return (scores[:, 0] > 0).astype(np.int64)
         return np.asarray(scores.argmax(axis=1))
 
     def _known_values(self, most: int) -> list[_Values]:

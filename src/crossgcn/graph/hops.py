@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -43,21 +42,16 @@ class HopPlan:
         hops: How far neighbourhoods reach, at least 1.
         num_labels: Columns of a label; 0 if neighbours' labels are not shown.
         directed: Keep in-neighbours and out-neighbours apart.
-        smoothing: How strongly means over few neighbours are drawn towards the mean over all
-            nodes; 0 for plain means. By default estimated from the columns.
     """
 
     num_features: int
     hops: int = 2
     num_labels: int = 0
     directed: bool = False
-    smoothing: float | None = None
 
     def __post_init__(self) -> None:
         if self.hops < 1:
             raise BadInput(f"hops is {self.hops}; give at least 1")
-        if self.smoothing is not None and not 0 <= self.smoothing < math.inf:
-            raise BadInput(f"smoothing is {self.smoothing}; give 0 or more, or leave it out")
 
     @property
     def num_columns(self) -> int:
@@ -113,8 +107,7 @@ class HopColumns:
             its edges. Parallel edges add up.
         edge_weight: One weight per edge; ones by default.
         hops: As in :class:`HopPlan`; likewise ``directed``.
-        smoothing: That of the model which reads the columns, or the strength of all means; 0 for
-            plain means. By default the strengths are estimated here.
+        smoothing: That of the model which reads the columns; estimated here by default.
         device: Compute dense columns on this device, with the whole graph in its memory, and leave
             them there. Labels of neighbours are on the CPU.
 
@@ -131,7 +124,7 @@ class HopColumns:
         *,
         hops: int = 2,
         directed: bool = False,
-        smoothing: Smoothing | float | None = None,
+        smoothing: Smoothing | None = None,
         device: torch.device | None = None,
     ) -> None:
         self.plan = HopPlan(x.size(1), hops, directed=directed)
@@ -222,7 +215,7 @@ class HopColumns:
         self,
         own: Features,
         directions: Sequence[Neighbourhood],
-        given: Smoothing | float | None,
+        given: Smoothing | None,
         device: torch.device | None,
     ) -> tuple[Tensor, Smoothing]:
         """Return all columns as one dense matrix, and how they are smoothed."""
@@ -252,7 +245,7 @@ def _smooth(
     mean: Callable[[Neighbourhood, int, _F, Tensor, float], _F],
     directions: Sequence[Neighbourhood],
     hops: int,
-    given: Smoothing | float | None,
+    given: Smoothing | None,
 ) -> tuple[Smoothing, list[_F]]:
     """Return the smoothing, and the own columns followed by all blocks of means.
 
@@ -262,13 +255,12 @@ def _smooth(
             strength; returns the block.
     """
     blocks, strengths, sides = [own], [], len(directions)
-    prior = given.prior if isinstance(given, Smoothing) else _prior(own)
+    prior = _prior(own) if given is None else given.prior
     for block in range(hops * sides):
         near, x = directions[block % sides], blocks[max(0, block + 1 - sides)]
-        if isinstance(given, Smoothing):
-            strengths.append(float(given.strength[block]))
-        else:
-            strengths.append(near.estimate_strength(x) if given is None else given)
+        strengths.append(
+            near.estimate_strength(x) if given is None else float(given.strength[block])
+        )
         blocks.append(mean(near, block, x, prior, strengths[-1]))
     return Smoothing(prior, torch.tensor(strengths)), blocks
 

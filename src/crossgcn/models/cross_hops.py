@@ -52,8 +52,6 @@ class CrossHops(NodeClassifier):
         label_features: Also give a node the labels of its neighbours in the training set.
         bags: Number of models whose mean this is.
         directed: Keep in-neighbours and out-neighbours apart.
-        smoothing: Shrink the mean over d neighbours towards the mean over all nodes: its own
-            share becomes d / (d + s). 0 for plain means. By default estimated from the columns.
 
     Attributes:
         plan: Which columns :math:`\tilde{\mathbf{x}}` has.
@@ -81,7 +79,6 @@ class CrossHops(NodeClassifier):
         label_features: bool = False,
         bags: int = 1,
         directed: bool = False,
-        smoothing: float | None = None,
     ) -> None:
         if num_layers != 1:
             raise BadInput(
@@ -99,7 +96,7 @@ class CrossHops(NodeClassifier):
                 "give true or false"
             )
         num_labels = (1 if out_channels <= 2 else out_channels) if label_features else 0
-        plan = HopPlan(in_channels, hops, num_labels, directed, smoothing)
+        plan = HopPlan(in_channels, hops, num_labels, directed)
         units = bags * hidden_channels
         transform = CrossFeatureTransform(
             plan.num_columns, units, order, order_weights="per-unit", bias=False

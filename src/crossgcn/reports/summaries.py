@@ -29,8 +29,6 @@ def measured(runs: RepeatedRuns) -> Summary:
     summary: Summary = {"task": runs.task, "metric": runs.metric, "test": test}
     if "positive_class" in runs.records[0]:
         summary["positive_class"] = runs.records[0]["positive_class"]
-    if "threshold" in runs.records[0]:
-        summary["threshold"] = [record["threshold"] for record in runs.records]
     if "accuracy" in test:
         summary["test_accuracy"] = test["accuracy"]
     summary |= mean_and_sd(test[runs.metric])
@@ -88,7 +86,6 @@ def _protocol(runs: RepeatedRuns) -> Summary:
         "num_splits": runs.num_splits,
         "num_runs": len(runs.records),
         "train": config.train,
-        "repeats": config.repeats,
         "seed": config.seed,
         "epochs": config.epochs,
         **where_run(runs.records[0]["environment"]),

@@ -32,8 +32,6 @@ _ALWAYS_RECORDED = {
 }
 """The other settings are part of a run's identity only where they were changed."""
 
-_NOT_OF_ONE_RUN = {"num_splits", "repeats"}
-
 
 class RunConfig(BaseModel):
     """Settings of one model on one dataset, over all its splits.
@@ -81,14 +79,6 @@ class RunConfig(BaseModel):
         "or auto: train with and without, and keep what validation prefers in each split. "
         "[default: the model's]",
     )
-    smoothing: float | None = Field(
-        None,
-        ge=0,
-        allow_inf_nan=False,
-        description="Shrink means over few neighbours towards the mean of all nodes (cross-hops): "
-        "with d neighbours their own mean counts d / (d + s). 0 for plain means. [default: s is "
-        "estimated from the columns]",
-    )
     bags: int | None = Field(
         None,
         ge=1,
@@ -117,11 +107,6 @@ class RunConfig(BaseModel):
         description="Weights of the classes in the loss: balanced gives all classes the same "
         "total; or one number per class, in their order (1,10).",
     )
-    threshold: Literal["auto"] | None = Field(
-        None,
-        description="auto: of two classes, predict the rarer one from the probability on that is "
-        "best on the validation nodes (balanced accuracy; accuracy or f1_macro if --metric is).",
-    )
     learning_rate: float = Field(
         0.01, gt=0, allow_inf_nan=False, description="Learning rate of Adam."
     )
@@ -137,13 +122,13 @@ class RunConfig(BaseModel):
     num_splits: int | None = Field(
         None,
         ge=1,
-        description="Number of training sets. [default: 20; 5 stratified; 10 for tables]",
+        description="Number of runs, each on its own training set; a single public one is taken "
+        "again with other seeds. [default: 20; 5 stratified; 10 for tables; all public ones]",
     )
     train: int | Literal["all"] | None = Field(
         None,
         description="Training nodes per class, or all. [default: 20; all if stratified]",
     )
-    repeats: int = Field(1, ge=1, description="Runs per split, each with its own seed.")
     seed: int = Field(0, ge=0, lt=2**32, description="Seed of the splits and of every run.")
     test_curve: bool = Field(
         False, description="Record the test accuracy of every epoch, for figures only."
@@ -154,20 +139,16 @@ class RunConfig(BaseModel):
         ge=1,
         description="Of cross-hops: training nodes per step. [default: 512]",
     )
-    evaluate_every: int = Field(
-        1, ge=1, description="Of cross-hops: epochs between evaluations on the validation nodes."
-    )
 
     @model_validator(mode="after")
     def _check_settings_of_rows(self) -> Self:
         if self.model not in PRESETS or get_preset(self.model).inputs == "hops":
             return self
-        for name in ("batch_size", "evaluate_every"):
-            if getattr(self, name) != _default(name):
-                raise BadInput(
-                    f"{name} is for cross-hops, and {self.model} is trained on the whole graph in "
-                    "each step: leave it out (examples/mini_batches.py has a loop over batches)"
-                )
+        if self.batch_size is not None:
+            raise BadInput(
+                f"batch_size is for cross-hops, and {self.model} is trained on the whole graph in "
+                "each step: leave it out (examples/mini_batches.py has a loop over batches)"
+            )
         return self
 
     @model_validator(mode="before")
@@ -210,11 +191,11 @@ class RunConfig(BaseModel):
         """Return the settings that one run depends on; optional ones only if they were changed."""
         optional = RunConfig.model_fields.keys() - _ALWAYS_RECORDED
         at_default = {name for name in optional if getattr(self, name) == _default(name)}
-        return self.model_dump(mode="json", exclude=_NOT_OF_ONE_RUN | at_default)
+        return self.model_dump(mode="json", exclude={"num_splits"} | at_default)
 
-    def run_seed(self, split: int, repeat: int) -> int:
+    def run_seed(self, split: int) -> int:
         """Return the seed of one run; all models have the same one on a split."""
-        return self.seed + split + 1000 * repeat
+        return self.seed + split
 
 
 MODEL_SETTINGS = tuple(

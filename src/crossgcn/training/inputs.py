@@ -24,7 +24,7 @@ class Inputs:
 
     Args:
         columns: Columns of neighbourhoods that were computed before; those of another number of
-            hops or smoothing are computed here.
+            hops are computed here.
         device: Where models are trained. On a GPU with enough memory, columns of neighbourhoods
             are computed there, and stay there.
 
@@ -43,9 +43,9 @@ class Inputs:
         self._y: Tensor = data.y
         self.num_features = int(data.x.size(1))
         self._whole: PreparedGraph | None = None
-        self._hops: dict[tuple[int, float | None], HopColumns] = {}
+        self._hops: dict[int, HopColumns] = {}
         if columns is not None:
-            self._hops[columns.plan.hops, None] = columns
+            self._hops[columns.plan.hops] = columns
         self._num_classes: int = data.get("num_classes") or 0
         self._is_directed = data.get("directed") is True
 
@@ -57,7 +57,7 @@ class Inputs:
         """Prepare the inputs of these configurations."""
         for config in configs:
             if takes_hops(config):
-                self._columns(config.hops or HopPlan.hops, config.smoothing)
+                self._columns(config.hops or HopPlan.hops)
             else:
                 self.graph()
 
@@ -77,17 +77,14 @@ class Inputs:
         labels = None
         if model.plan.num_labels:
             labels = neighbour_labels(self._y, split.train, self._num_classes)
-        columns = self._columns(model.plan.hops, model.plan.smoothing)
-        return rows_of_hops(model, columns, self._y, labels)
+        return rows_of_hops(model, self._columns(model.plan.hops), self._y, labels)
 
-    def hop_columns(
-        self, hops: int, split: Split, *, labels: bool, smoothing: float | None = None
-    ) -> Features:
+    def hop_columns(self, hops: int, split: Split, *, labels: bool) -> Features:
         """Return the columns of all nodes and their neighbourhoods, not standardised.
 
         With ``labels``, neighbours show those of the split's training nodes.
         """
-        columns = self._columns(hops, smoothing)
+        columns = self._columns(hops)
         if not labels:
             return columns.without_labels.to("cpu")
         shown = neighbour_labels(self._y, split.train, self._num_classes)
@@ -97,21 +94,19 @@ class Inputs:
         """Return whether a model keeps in-neighbours and out-neighbours apart."""
         return self._is_directed and takes_hops(config)
 
-    def _columns(self, hops: int, smoothing: float | None) -> HopColumns:
-        key = hops, smoothing
-        if key not in self._hops:
+    def _columns(self, hops: int) -> HopColumns:
+        if hops not in self._hops:
             graph = self._graph
             fits = _fits_on(self._device, graph, hops)
-            self._hops[key] = HopColumns(
+            self._hops[hops] = HopColumns(
                 graph.x,
                 graph.edge_index,
                 graph.get("edge_weight"),
                 hops=hops,
                 directed=self._is_directed,
-                smoothing=smoothing,
                 device=self._device if fits else None,
             )
-        return self._hops[key]
+        return self._hops[hops]
 
     @property
     def _graph(self) -> Data:

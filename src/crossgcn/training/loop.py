@@ -110,22 +110,19 @@ def fit(
         checkpoint: Where training is resumed from, if the file exists, and saved to.
         on_epochs: Called regularly with the number of epochs done since the last call; an
             exception raised in it stops the training.
-        on_metrics: Called with the metrics of each evaluated epoch.
+        on_metrics: Called with the metrics of each epoch.
     """
-    epochs, every = step.config.epochs, step.config.evaluate_every
+    epochs = step.config.epochs
     selection = Selection(step.model, epochs, None if validation is None else step.config.patience)
     report = on_epochs or (lambda count: None)
 
-    def record() -> None:
+    def run_and_record() -> None:
+        step.run()
         selection.record(
             (step.loss, step.accuracy),
             None if validation is None else validation(),
             None if curve is None else curve()[1],
         )
-
-    def run_and_record() -> None:
-        step.run()
-        record()
 
     def restart() -> None:
         step.restart()
@@ -144,14 +141,7 @@ def fit(
         # Asked before each epoch, so that a training resumed where it should end does end.
         if reported == epoch - 1 and not selection.goes_on():
             break
-        if every == 1:
-            run_epoch()
-        else:
-            step.run()
-            if epoch % every == 0 or epoch == epochs or not step.loss.isfinite():
-                record()
-            else:
-                selection.skip()
+        run_epoch()
         if epoch % wait and epoch != epochs:
             continue
         if step.capturable:

@@ -100,55 +100,18 @@ def positive_class(y: Array) -> int:
     return int((y == 1).sum() <= (y == 0).sum())
 
 
-def check_threshold(threshold: str | None, num_classes: int) -> None:
-    """Refuse a decision threshold for other targets than two classes."""
-    if threshold is not None and num_classes != 2:
-        target = "a number" if num_classes == 1 else f"{num_classes} classes"
-        raise BadInput(f"threshold is for a target of two classes, not of {target}: leave it out")
-
-
-def choose_threshold(y: Array, scores: Array, positive: int, metric: str | None = None) -> float:
-    """Return the probability from which on the positive class is best predicted.
-
-    What counts is the metric if it is accuracy or f1_macro; otherwise balanced accuracy.
-    """
-    import numpy as np
-
-    chances = softmax(scores)[:, positive]
-    order = np.argsort(-chances, kind="stable")
-    chances, is_positive = chances[order], y[order] == positive
-    cuts = np.flatnonzero(np.diff(chances))
-    if not cuts.size or is_positive.all() or not is_positive.any():
-        return 0.5
-    found, others = np.cumsum(is_positive)[cuts], np.cumsum(~is_positive)[cuts]
-    missed, right = is_positive.sum() - found, (~is_positive).sum() - others
-    if metric == "accuracy":
-        value = found + right
-    elif metric == "f1_macro":
-        wrong = others + missed
-        value = found / (2 * found + wrong) + right / (2 * right + wrong)
-    else:
-        value = found / (found + missed) + right / (right + others)
-    cut = cuts[np.argmax(value)]
-    return float((chances[cut] + chances[cut + 1]) / 2)
-
-
-def evaluate(
-    y: Array, scores: Array, positive: int | None = None, threshold: float | None = None
-) -> dict[str, float]:
+def evaluate(y: Array, scores: Array, positive: int | None = None) -> dict[str, float]:
     """Return every metric of some nodes; NaN where one is not defined, as ROC-AUC of one class.
 
     Args:
         y: Class of each node, or its number.
         scores: Of each class, before softmax, ``[nodes, classes]``; or numbers, ``[nodes, 1]``.
-        positive: Of two classes, that of the average precision and of the threshold; by default
-            the rarer one of these nodes.
-        threshold: Probability from which on the positive class is predicted; by default the
-            class of the higher score is.
+        positive: Of two classes, that of the average precision; by default the rarer one of
+            these nodes.
     """
     task = task_of_outputs(scores.shape[1])
     return {
-        name: compute(name, y, scores, positive, threshold)
+        name: compute(name, y, scores, positive)
         for name, metric in METRICS.items()
         if task in metric.tasks
     }
@@ -159,10 +122,10 @@ def compute(
     y: Array,
     scores: Array,
     positive: int | None = None,
-    threshold: float | None = None,
 ) -> float:
     """Return one metric; see :func:`evaluate`."""
     import numpy as np
+    from scipy.special import softmax
     from sklearn import metrics
 
     scores = scores.astype(np.float64)
@@ -176,7 +139,7 @@ def compute(
         return float(metrics.mean_absolute_error(y, scores[:, 0]))
     num_classes = scores.shape[1]
     if name in ("accuracy", "balanced_accuracy", "f1_macro"):
-        predicted = predict_classes(scores, positive, threshold)
+        predicted = scores.argmax(axis=1)
         if name == "accuracy":
             return float(metrics.accuracy_score(y, predicted))
         if name == "balanced_accuracy":
@@ -184,7 +147,7 @@ def compute(
                 warnings.simplefilter("ignore", UserWarning)  # a predicted class without nodes
                 return float(metrics.balanced_accuracy_score(y, predicted))
         return float(metrics.f1_score(y, predicted, average="macro", zero_division=0))
-    probabilities = softmax(scores)
+    probabilities = softmax(scores, axis=1)
     one_hot = np.eye(num_classes)[y]
     if name == "log_loss":
         return float(metrics.log_loss(y, probabilities, labels=np.arange(num_classes)))
@@ -202,27 +165,6 @@ def compute(
         columns = [positive_class(y) if positive is None else positive]
     function = _roc_auc if name == "roc_auc" else metrics.average_precision_score
     return float(np.mean([function(one_hot[:, each], margins[:, each]) for each in columns]))
-
-
-def predict_classes(
-    scores: Array, positive: int | None = None, threshold: float | None = None
-) -> Array:
-    """Return the class of the highest score, or by a threshold; see :func:`evaluate`."""
-    import numpy as np
-
-    if threshold is None or positive is None:
-        classes: Array = scores.argmax(axis=1)
-        return classes
-    return np.where(softmax(scores)[:, positive] >= threshold, positive, 1 - positive)
-
-
-def softmax(scores: Array) -> Array:
-    """Return the probability of each class, ``[nodes, classes]``."""
-    import numpy as np
-
-    probabilities = np.exp(scores - scores.max(axis=1, keepdims=True))
-    result: Array = probabilities / probabilities.sum(axis=1, keepdims=True)
-    return result
 
 
 def _roc_auc(y: Array, scores: Array) -> float:

@@ -102,7 +102,6 @@ def count_epochs(
 def _describe(run: Run, record: Record) -> str:
     """Return one line about a finished run."""
     words = [f"{run.config.model}, split {run.split}"]
-    words += [f"repeat {run.repeat}"] if run.repeat else []
     words += [f"best epoch {record['best_epoch']}"] if "best_epoch" in record else []
     for name, value in (record.get("test") or {}).items():
         words.append(f"test {name} {value:.4f}")

@@ -19,8 +19,6 @@ from crossgcn.training.loop import Step, fit
 from crossgcn.training.metrics import (
     METRICS,
     check_defined,
-    check_threshold,
-    choose_threshold,
     compute,
     evaluate,
     positive_class,
@@ -68,20 +66,11 @@ class Scorer(ABC):
         return loss, torch.tensor(value, dtype=torch.float64, device=accuracy.device)
 
     @torch.no_grad()
-    def evaluate(self, threshold: float | None = None) -> dict[str, float]:
+    def evaluate(self) -> dict[str, float]:
         """Return every metric of the task; the accuracy alone by default."""
-        if threshold is not None:
-            found = evaluate(*self._predict(), self.positive, threshold)
-            return found | {"threshold": threshold}
         if self.metric is None:
             return {"accuracy": float(self()[1])}
         return evaluate(*self._predict(), self.positive)
-
-    @torch.no_grad()
-    def choose_threshold(self) -> float:
-        """Return the best decision threshold on these nodes."""
-        assert self.positive is not None
-        return choose_threshold(*self._predict(), self.positive, self.metric)
 
 
 def fit_and_test(
@@ -109,10 +98,7 @@ def fit_and_test(
     selector = None if validation is None else scorer(validation)
 
     def read() -> dict[str, float]:
-        threshold = None
-        if config.threshold is not None and selector is not None:
-            threshold = selector.choose_threshold()
-        return (curve or scorer(test)).evaluate(threshold)
+        return (curve or scorer(test)).evaluate()
 
     return fit(
         step,
@@ -126,9 +112,8 @@ def fit_and_test(
 
 
 def check_scoring(config: RunConfig, num_classes: int, *validation: Tensor) -> None:
-    """Refuse a metric or a threshold that does not fit the target or the validation labels."""
+    """Refuse a metric that does not fit the target or the validation labels."""
     metric = selecting_metric(config.metric, num_classes)
-    check_threshold(config.threshold, num_classes)
     for labels in validation if metric != "accuracy" else ():
         check_defined(metric, labels.numpy(), num_classes)
 

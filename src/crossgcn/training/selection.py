@@ -98,8 +98,6 @@ class Selection:
         self.best_epoch = torch.zeros((), dtype=torch.long, device=device)
         self.sound = torch.ones((), dtype=torch.bool, device=device)
         self.epoch = torch.zeros((), dtype=torch.long, device=device)
-        self.evaluated = torch.zeros((), dtype=torch.long, device=device)
-        # NaN in the last column: the epoch was not evaluated. Else: whether the model was sound.
         rows = max(epochs, WARM_UPS)
         self.history = torch.full((rows, 6), math.nan, dtype=torch.float64, device=device)
         self._unknown = torch.full_like(self.best_score, math.nan)
@@ -113,7 +111,6 @@ class Selection:
         self.best_epoch.zero_()
         self.sound.fill_(True)
         self.epoch.zero_()
-        self.evaluated.zero_()
         self.history.fill_(math.nan)
 
     def record(
@@ -127,7 +124,7 @@ class Selection:
         else:
             finite = finite & validation[0].isfinite()
         better = self.sound & finite & (validation[1] > self.best_score)
-        better = better & (self.evaluated - self.best_epoch < self.patience)
+        better = better & (self.epoch - self.best_epoch < self.patience)
         # On a GPU, asking whether it is better would wait; there everything is computed.
         look = better.is_cuda or bool(better)
         if look:
@@ -139,17 +136,12 @@ class Selection:
         row = torch.stack([value.double() for value in columns])
         self.history.index_copy_(0, self.epoch.view(1), row.unsqueeze(0))
         self.epoch += 1
-        self.evaluated.copy_(self.epoch)
         if look:
             self._keep(better, validation[1])
 
-    def skip(self) -> None:
-        """Count an epoch that is not evaluated."""
-        self.epoch += 1
-
     def goes_on(self) -> bool:
-        """Whether the model has not diverged and may still improve, as far as was evaluated."""
-        return bool(self.sound & (self.evaluated - self.best_epoch < self.patience))
+        """Whether the model has not diverged and may still improve."""
+        return bool(self.sound & (self.epoch - self.best_epoch < self.patience))
 
     def keep_last(self) -> None:
         """Select the last epoch: the rule where no validation nodes select one."""
@@ -168,7 +160,7 @@ class Selection:
 
     def state(self) -> State:
         """Return the tensors that a checkpoint keeps; they are written to in place."""
-        names = ("best_score", "best_epoch", "sound", "epoch", "evaluated", "history")
+        names = ("best_score", "best_epoch", "sound", "epoch", "history")
         best = {f"best.{name}": value for name, value in self.best.items()}
         return {name: getattr(self, name) for name in names} | best
 
@@ -178,7 +170,7 @@ class Selection:
             value.copy_(self.best[name])
 
     def metrics(self, first: int = 0) -> list[EpochMetrics]:
-        """Return the metrics of the evaluated epochs after ``first``, while the model is sound."""
+        """Return the metrics of the epochs after ``first``, while the model is sound."""
         metrics = []
         rows = self.history[first : int(self.epoch)].tolist()
         for epoch, (loss, train, validation_loss, score, test, sound) in enumerate(rows, first + 1):

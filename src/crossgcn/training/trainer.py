@@ -47,7 +47,7 @@ OnEpochs = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Run:
-    """One training: a configuration, one of its splits, one repeat of that split.
+    """One training: a configuration, and one of its splits.
 
     Attributes:
         folder: Where its record is written, if anywhere.
@@ -56,7 +56,6 @@ class Run:
 
     config: RunConfig
     split: int
-    repeat: int = 0
     folder: Path | None = None
     seconds: float = 0.0
 
@@ -123,8 +122,7 @@ class Trainer(RunTrainer):
             "config": run.config.identity(),
             "dataset": self.description,
             "split": {"index": run.split} | describe_split(self.splits[run.split]),
-            "repeat": run.repeat,
-            "seed": run.config.run_seed(run.split, run.repeat),
+            "seed": run.config.run_seed(run.split),
             "threads": self.threads,
             "device": self.device.type,
         }
@@ -159,7 +157,7 @@ class Trainer(RunTrainer):
         self, run: Run, model: NodeClassifier, on_epochs: OnEpochs | None
     ) -> TrainedModel | Diverged:
         config, split = run.config, self.splits[run.split]
-        seed = config.run_seed(run.split, run.repeat)
+        seed = config.run_seed(run.split)
         if not isinstance(model, CrossHops):
             graph = self.inputs.graph()
             return fit_full_batch(
@@ -195,12 +193,8 @@ class Trainer(RunTrainer):
         if diverged := isinstance(result, Diverged):
             record["status"] = "diverged"
         else:
-            tested = None if result.test is None else dict(result.test)
-            threshold = None if tested is None else tested.pop("threshold", None)
             if self.num_classes == 2:
                 record["positive_class"] = self.preprocess.classes[positive_class(self.y.numpy())]
-            if threshold is not None:
-                record["threshold"] = threshold
             record |= {
                 "status": "done",
                 "best_epoch": result.best_epoch,
@@ -211,7 +205,7 @@ class Trainer(RunTrainer):
                     {"validation_accuracy": result.validation_score} if metric == "accuracy" else {}
                 ),
                 "test_accuracy": result.test_accuracy,
-                "test": tested,
+                "test": result.test,
                 "order_weights": [
                     value.tolist()
                     for name, value in result.state.items()
@@ -282,5 +276,5 @@ def using_threads(threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-SHARED_SETTINGS = ("dataset", "splits", "num_splits", "train", "repeats", "seed")
+SHARED_SETTINGS = ("dataset", "splits", "num_splits", "train", "seed")
 """Settings that configurations must have in common to be trained on the same splits."""

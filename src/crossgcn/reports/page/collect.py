@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.files import read_hashed_json
@@ -27,7 +28,7 @@ from crossgcn.reports.page.nodes import adjacency, pack_nodes
 from crossgcn.reports.page.performance import measure_classes, measure_numbers
 from crossgcn.reports.page.terms import pack_products, pack_terms
 from crossgcn.reports.summaries import no_better_than_guessing
-from crossgcn.training.metrics import METRICS, positive_class, predict_classes, softmax
+from crossgcn.training.metrics import METRICS
 from crossgcn.training.records import RESULT
 
 _MOST_POINTS, _MOST_COLUMNS, _MOST_WARNINGS = 120, 500, 40
@@ -107,8 +108,8 @@ def collect_run(
         predicted = [each[:, 0] for each in scores]
         content["performance"] = measure_numbers(y, predicted, tests, degree)
     else:
-        chances = [softmax(each) for each in scores]
-        predicted = [answers_of(run, one, each) for one, each in zip(run.runs, scores, strict=True)]
+        chances = [softmax(each, axis=1) for each in scores]
+        predicted = [each.argmax(axis=1) for each in scores]
         content["performance"] = measure_classes(y, chances, tests, classes, degree, predicted)
     shown = run.runs.index(run.chosen)
     probabilities = None if chances is None else chances[shown]
@@ -116,12 +117,6 @@ def collect_run(
         run, terms, predicted[shown], probabilities, graph, num_nodes, on_step
     )
     return content
-
-
-def answers_of(run: RunFolder, one: FinishedRun, scores: Any) -> Any:
-    """Return the predicted class of each node, by the threshold of a run."""
-    positive = positive_class(run.data.y.numpy()) if scores.shape[1] == 2 else None
-    return predict_classes(scores, positive, one.record.get("threshold"))
 
 
 def _explain(run: RunFolder, top: int, on_model: Tick) -> tuple[Any, str]:

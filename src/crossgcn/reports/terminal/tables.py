@@ -70,10 +70,6 @@ def metrics_table(summary: Summary) -> Table:
         if name == "average_precision" and "positive_class" in summary:
             title += f" of {summary['positive_class']}"
         table.add_row(title, metric.spread(values.mean, values.sd))
-    if "threshold" in summary:
-        values = summarise(summary["threshold"])
-        name = f"threshold of {summary['positive_class']}"
-        table.add_row(name, get_metric("accuracy").spread(values.mean, values.sd))
     return table
 
 
