@@ -94,7 +94,7 @@ class Runner:
         return {
             name: {
                 "test_accuracy": result.test_accuracy,
-                "validation_accuracy": result.validation_accuracy,
+                "validation_accuracy": result.validation_score,
                 "best_epoch": [record["best_epoch"] for record in result.records],
                 "environment": result.records[0]["environment"],
                 "folder": out / name,

@@ -10,10 +10,9 @@ from typing import Any
 from crossgcn.data.tables.graph import TableGraph
 from crossgcn.errors import BadInput
 from crossgcn.experiments.answers import TableComparison
-from crossgcn.experiments.candidates import CANDIDATES
+from crossgcn.experiments.candidates import CANDIDATES, table_defaults
 from crossgcn.experiments.compare import TableExperiment
 from crossgcn.experiments.experiment import Experiment
-from crossgcn.experiments.table_settings import table_defaults
 from crossgcn.models.catalogue import settings_of_models
 from crossgcn.reports.summaries import summarise_comparison
 from crossgcn.reports.terminal.compare import summarise_candidates
@@ -33,12 +32,11 @@ def table_experiment(
         settings: Settings for every model; those that are ``None`` are left out.
     """
     given = {name: value for name, value in settings.items() if value is not None}
-    depth = given.pop("num_layers", 2)
     return TableExperiment(
         graph.data,
         models,
         num_trials=tuning,
-        defaults={"num_layers": depth, **table_defaults(graph, given.get("splits"))},
+        defaults=table_defaults(graph, given.get("splits")),
         settings={**given, "dataset": graph.data.name},
     )
 
@@ -49,7 +47,6 @@ def compare_on_tables(
     *,
     baseline: str | None = None,
     threads: int = 1,
-    on_estimate: Callable[[float, float], None] = lambda *_: None,
     **work: Any,
 ) -> tuple[dict[str, Any], TableComparison]:
     """Train all models; return the summary, as ``crossgcn compare --json`` prints it.
@@ -58,14 +55,7 @@ def compare_on_tables(
     :meth:`TableExperiment.run <crossgcn.experiments.compare.TableExperiment.run>`.
     """
     started, tuning = time.perf_counter(), experiment.num_trials
-    left_out: dict[str, Any] = {"models": experiment.skipped, "seconds": None}
-
-    def estimate(seconds: float, skipped: float) -> None:
-        on_estimate(seconds, skipped)
-        if left_out["seconds"] is None:
-            left_out["seconds"] = skipped
-
-    comparison = experiment.run(threads=threads, on_estimate=estimate, **work)
+    comparison = experiment.run(threads=threads, **work)
     config, environment = experiment.experiment.configs[0], describe_environment()
     positive: dict[str, str] = {}
     if graph.data.num_classes == 2:
@@ -74,7 +64,7 @@ def compare_on_tables(
         "dataset": graph.data.name,
         "target": graph.plan.target,
         "splits": config.splits,
-        "num_splits": len(experiment.splits),
+        "num_splits": len(experiment.experiment.splits),
         "train": config.train,
         "seed": config.seed,
         "epochs": config.epochs,
@@ -85,7 +75,7 @@ def compare_on_tables(
         },
         **summarise_candidates(comparison, baseline),
         **positive,
-        "left_out": left_out if left_out["models"] else None,
+        "left_out": experiment.skipped,
         "seconds": sum(result.seconds for result in comparison.results),
         "versions": environment["versions"],
         "threads": threads,

@@ -28,11 +28,10 @@ from crossgcn.data.tables.graph import (
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
-from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS
+from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, configure_for_tables
 from crossgcn.experiments.experiment import Experiment, RepeatedRuns, run_folder_name
 from crossgcn.experiments.predict import predictions_frame, score_known_nodes, score_new_nodes
 from crossgcn.experiments.run_folder import RunFolder, choose_model, open_run
-from crossgcn.experiments.table_settings import configure_for_tables
 from crossgcn.explanation.api import explain
 from crossgcn.reports.page.render import write_report
 

@@ -17,9 +17,9 @@ from shop_tables import write_shop
 
 from crossgcn.data.tables.graph import load_tables
 from crossgcn.data.tables.plan import TableChoices
+from crossgcn.experiments.candidates import configure_for_tables
 from crossgcn.experiments.predict import score_new_nodes
 from crossgcn.experiments.run_folder import open_run
-from crossgcn.experiments.table_settings import configure_for_tables
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.catalogue import PRESETS
 from crossgcn.training.config import RunConfig
@@ -182,7 +182,7 @@ def test_naming_the_default_model_changes_nothing(shop: Path) -> None:
     [
         (("--metric", "rmse"), "metric 'rmse' does not fit a target of classes"),
         (("--hops", 12), "give --hops 10 or fewer"),
-        (("--set", "label_features=maybe"), "label_features cannot be"),
+        (("--set", "label_features=maybe"), "label_features should be a valid boolean"),
         (("--relation", "a:b"), "give a word for neighbours without a colon"),
     ],
 )

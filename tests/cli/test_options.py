@@ -21,7 +21,7 @@ Command = Callable[..., CompletedProcess[str]]
         ("learning_rate=0.1", 0.1),
         ("batch-size=64", 64),
         ("bias = false", False),
-        ("label_features=auto", "auto"),
+        ("class_weight=balanced", "balanced"),
         ("order=2,1", [2, 1]),
         ("order_weights=0.5", [0.5]),
     ],

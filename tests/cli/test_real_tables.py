@@ -53,13 +53,8 @@ def test_compare_takes_the_name_and_says_the_target(crossgcn: Command) -> None:
     answer = result_of(crossgcn("compare", "us-county", *options, *QUICK))
     assert (answer["dataset"], answer["target"]) == ("us-county", "winner")
     assert [model["model"] for model in answer["models"]] == ["majority-or-mean", "linear"]
-    assert answer["positive_class"] == "democrat" and answer["left_out"] is None
+    assert answer["positive_class"] == "democrat" and answer["left_out"] == []
     assert "of this table" in answer["intervals"] and answer["next"].startswith("crossgcn train")
-
-
-def test_compare_does_not_choose_label_features(crossgcn: Command) -> None:
-    done = crossgcn("compare", "us-county", "--set", "label_features=auto")
-    assert done.returncode == 2 and "label_features=true or false" in done.stderr
 
 
 def test_check_shows_what_is_left_out_and_what_is_next(crossgcn: Command) -> None:

@@ -19,10 +19,10 @@ def runs_of(accuracies: list[float], **settings: Any) -> RepeatedRuns:
     records = tuple(
         {
             "split": {"index": split, "train_sha256": f"set {split}"},
+            "task": "multiclass",
+            "metric": "accuracy",
             "test": {"accuracy": accuracy},
-            "test_accuracy": accuracy,
             "validation_score": accuracy + 0.1,
-            "validation_accuracy": accuracy + 0.1,
             "best_epoch": 10 + split,
             "order_weights": [[1.0, 0.5 * split]],
             "seconds": 2.0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -191,42 +190,6 @@ def test_an_infinite_number_is_refused() -> None:
     data.y[7] = torch.inf
     with pytest.raises(BadInput, match=r"y\[7\] is inf .* give a finite number, or NaN"):
         run(data)
-
-
-def test_labels_of_neighbours_are_kept_where_validation_prefers_them(tmp_path: Path) -> None:
-    data = make_data(200)
-    settings = SETTINGS | {"num_splits": 6, "metric": "roc_auc", "epochs": 4}
-    config = RunConfig.create(**settings, label_features="auto")
-    (runs,) = Experiment([config], data).run(out=tmp_path, save_models=True)
-    folder = tmp_path / "cross-hops-1-layer"
-    found = set()
-    for split, record in enumerate(runs.records):
-        tried = [
-            json.loads((folder / name / f"split-{split:02d}" / "run.json").read_text())
-            for name in ("label-features-true", "label-features-false")
-        ]
-        scores = [one["validation_score"] for one in tried]
-        shown = scores[0] >= scores[1]
-        found.add(shown)
-        assert record["label_features"] == {
-            "chosen": shown,
-            "with": scores[0],
-            "without": scores[1],
-        }
-        assert record["test"] == tried[not shown]["test"]
-        kept = folder / f"split-{split:02d}"
-        written = json.loads((kept / "run.json").read_text())
-        sealed = {"files", "sha256"}
-        assert {key: written[key] for key in written.keys() - sealed} == record
-        model = load_model(kept)
-        assert isinstance(model, CrossHops)
-        assert bool(model.plan.num_labels) == shown == record["config"]["label_features"]
-    assert found == {True, False}
-
-
-def test_a_model_cannot_choose_its_columns() -> None:
-    with pytest.raises(BadInput, match="label_features is 'auto', which crossgcn train alone"):
-        build_model("cross-hops", 3, 2, hidden_channels=4, label_features="auto")
 
 
 @pytest.mark.parametrize("order", [1, 2])

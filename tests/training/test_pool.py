@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,20 +82,6 @@ def test_two_processes_give_the_bits_that_one_gives_and_tell_of_divergence(
     for split in range(3):
         file = f"split-{split}/epochs.csv"
         assert (tmp_path / "1" / file).read_bytes() == (tmp_path / "2" / file).read_bytes()
-
-
-def test_runs_that_report_no_epochs_are_shared_from_the_start(
-    small_graph: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def start(*_: Any) -> None:
-        raise InterruptedError
-
-    monkeypatch.setattr(pool, "ProcessPoolExecutor", start)
-    slow, quick = ([replace(r, seconds=s) for r in runs_in(tmp_path)] for s in (6.0, 2.0))
-    with pytest.raises(InterruptedError):
-        train_many(trainer_of(small_graph), slow, workers=2)
-    assert not list(tmp_path.rglob("run.json"))
-    assert len(train_many(trainer_of(small_graph), quick, workers=2)) == 3
 
 
 def test_processes_started_in_the_middle_take_what_is_left(

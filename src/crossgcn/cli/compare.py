@@ -11,7 +11,7 @@ from rich.text import Text
 
 from crossgcn.cli import options as o
 from crossgcn.cli import tables as t
-from crossgcn.cli.output import duration, print_answer, print_line
+from crossgcn.cli.output import print_answer, print_line
 from crossgcn.cli.running import (
     check_workers,
     load_experiment,
@@ -211,8 +211,6 @@ def _tables(
                 f"{name} cannot be given to compare with tables, which sets it for each model or "
                 "tunes it: leave it out, or use crossgcn train"
             )
-    if settings.get("label_features") == "auto":
-        raise BadInput("compare takes label_features=true or false; auto is for crossgcn train")
     from crossgcn.compare_api import check_baseline, compare_on_tables, table_experiment
 
     names = list(CANDIDATES) if names == ["all"] else names
@@ -221,29 +219,21 @@ def _tables(
     assert graph is not None
     experiment = table_experiment(graph, names, tuning, settings)
     words = f"{len(experiment.names)} models × {tuning} trial{'s' * (tuning > 1)}"
-    words += _times(len(experiment.splits))
-    notes, untold = terminal(), list(experiment.skipped)
-
-    def tell(seconds: float, skipped: float) -> None:
-        lines = [f"{words}: about {duration(seconds)} more"]
-        if untold:
-            package = "pip install 'crossgcn[ebm]' and " * experiment.needs_package
-            lines.append(
-                f"left out: {' and '.join(untold)} would take about {duration(skipped)}; "
-                f"{package}add them by --models all"
-            )
-            untold.clear()
-        notes.print("\n".join(lines), markup=False, highlight=False)
+    words += _times(len(experiment.experiment.splits))
+    if experiment.skipped:
+        package = "pip install 'crossgcn[ebm]' and " * experiment.needs_package
+        terminal().print(
+            f"left out, because they take long: {' and '.join(experiment.skipped)}; {package}"
+            "add them by --models all",
+            markup=False,
+            highlight=False,
+        )
 
     def run(**work: Any) -> tuple[dict[str, Any], list[Any]]:
         from crossgcn.reports.terminal.compare import candidates_table
 
-        summary, comparison = compare_on_tables(
-            graph, experiment, baseline=baseline, on_estimate=tell, **work
-        )
+        summary, comparison = compare_on_tables(graph, experiment, baseline=baseline, **work)
         more = comparison.of(comparison.recommended).train_options or ("--model", "cross-hops")
-        if settings["metric"] is not None:
-            more = (*more, "--metric", settings["metric"])
         summary |= {"dataset": nodes, "next": tables.command("train", nodes, edges, *more)}
         sentences = map(Text, summary["answer"])
         return summary, [candidates_table(summary), "", *sentences, f"\nNext: {summary['next']}"]

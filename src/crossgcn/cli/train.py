@@ -22,8 +22,8 @@ from crossgcn.cli.running import (
 )
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.errors import BadInput
-from crossgcn.experiments.table_settings import configure_for_tables
-from crossgcn.training.config import RunConfig, read_training
+from crossgcn.experiments.candidates import configure_for_tables
+from crossgcn.training.config import read_training
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -169,7 +169,7 @@ def train(
         summary = _summarise(runs, graph)
         summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
         write_summary(folder, summary)
-        print_answer(summary, _shown(summary, chosen, folder), as_json)
+        print_answer(summary, _shown(summary, folder), as_json)
     if not as_json:
         print_line(f"\nWritten to {folder} (result.json, and a run.json for every run).")
 
@@ -179,27 +179,19 @@ def _summarise(runs: RepeatedRuns, graph: TableGraph | None) -> dict[str, Any]:
 
     summary = summarise_training(runs)
     summary["finished"] = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-    if runs.config.label_features == "auto":
-        summary["label_features"] = [record["label_features"]["chosen"] for record in runs.records]
     if graph is not None:
         summary["target"] = graph.plan.target
         summary["warnings"] = [problem.describe() for problem in graph.problems]
     return summary
 
 
-def _shown(summary: dict[str, Any], config: RunConfig, folder: Path) -> Iterator[RenderableType]:
+def _shown(summary: dict[str, Any], folder: Path) -> Iterator[RenderableType]:
     from crossgcn.explanation.api import can_be_explained
     from crossgcn.reports.terminal.tables import order_weight_lines, training_table
     from crossgcn.training.checkpoints import load_model
 
     yield training_table(summary)
     yield from ("", *order_weight_lines(summary))
-    if config.label_features == "auto":
-        chosen = summary["label_features"]
-        yield (
-            f"labels of neighbours: validation preferred them in {sum(map(bool, chosen))} of "
-            f"{len(chosen)} runs"
-        )
     if can_be_explained(load_model(folder)):
         yield f"\nNext: {shlex.join(['crossgcn', 'explain', str(folder)])}"
 

@@ -1,17 +1,57 @@
-"""The models that ``compare`` trains on tables. Nothing here imports torch or scikit-learn."""
+"""Models for tables: those that ``compare`` trains, and the settings they get.
+
+Nothing here imports torch or scikit-learn, because the command line lists the names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from crossgcn.models.catalogue import first_layer_crosses, get_preset, has_orders
-from crossgcn.training.config import RunConfig
+from crossgcn.errors import BadInput
+from crossgcn.models.catalogue import (
+    MODEL_OPTIONS,
+    PRESETS,
+    first_layer_crosses,
+    get_preset,
+    has_orders,
+)
+from crossgcn.training.config import RunConfig, given_settings
+from crossgcn.training.metrics import DEFAULT_METRICS, Task, check_metric, task_of_outputs
 
-Columns = Literal["none", "own", "hops", "graph"]
+if TYPE_CHECKING:
+    from crossgcn.data.tables.graph import TableGraph
 
-COST_NODES = 2235
+Trials = tuple[Mapping[str, float], ...]
+"""Settings to choose from on the validation nodes, the most promising first."""
+
+_OF_NETWORKS: Trials = (
+    {"dropout": 0.0, "weight_decay": 0.0},
+    {"dropout": 0.5, "weight_decay": 1e-4},
+    {"dropout": 0.2, "weight_decay": 1e-3},
+    {"dropout": 0.0, "weight_decay": 1e-2},
+)
+_OF_HOPS: Trials = (
+    {"dropout": 0.1, "weight_decay": 1e-2},  # good for few columns
+    {"dropout": 0.5, "weight_decay": 1e-3},  # good for many
+    {"dropout": 0.0, "weight_decay": 0.0},
+    {"dropout": 0.2, "weight_decay": 1e-3},
+)
+_OF_BOOSTING: Trials = (
+    {"learning_rate": 0.1, "max_leaf_nodes": 15},
+    {"learning_rate": 0.05, "max_leaf_nodes": 31},
+    {"learning_rate": 0.1, "max_leaf_nodes": 7},
+    {"learning_rate": 0.1, "max_leaf_nodes": 3},
+)
+_OF_EBM: Trials = (
+    {"interactions": 10, "learning_rate": 0.04},
+    {"interactions": 0, "learning_rate": 0.04},
+    {"interactions": 30, "learning_rate": 0.04},
+    {"interactions": 10, "learning_rate": 0.01},
+)
+MOST_TRIALS, DEFAULT_TRIALS = 4, 2
 
 
 @dataclass(frozen=True)
@@ -21,119 +61,252 @@ class Candidate:
     Attributes:
         columns: What the model reads: nothing, a node's own columns, also those of its
             neighbourhood (:class:`~crossgcn.graph.hops.HopColumns`), or the graph itself.
-        preset: A network of :data:`~crossgcn.models.catalogue.PRESETS`.
-        estimator: Otherwise, a model of :mod:`~crossgcn.experiments.sklearn_models`.
+        preset: The network of :data:`~crossgcn.models.catalogue.PRESETS`; for an estimator, one
+            that reads the same columns.
+        trials: Tried in each split; the validation nodes choose one.
         settings: Settings that make the network this model.
-        glass_box: Whether a score is an exact sum of named terms.
         twin: The same model without crosses.
-        cost: Seconds of one run on ``facebook100/Amherst41``, of :data:`COST_NODES` nodes, from
-            which the time is estimated before the model was measured.
+        estimator: A model of :mod:`~crossgcn.experiments.boosting` instead of a network.
+        glass_box: Whether a score is an exact sum of named terms.
         by_name: Left out unless it is named, because it takes too long.
     """
 
     description: str
-    columns: Columns
-    preset: str | None = None
-    estimator: Literal["constant", "boosting", "ebm"] | None = None
+    columns: Literal["none", "own", "hops", "graph"]
+    preset: str
+    trials: Trials
     settings: Mapping[str, Any] = field(default_factory=dict)
-    glass_box: bool = False
     twin: str | None = None
-    cost: float = 1.0
+    estimator: Literal["constant", "boosting", "ebm"] | None = None
+    glass_box: bool = True
     by_name: bool = False
-
-    @property
-    def trials(self) -> tuple[Mapping[str, float], ...]:
-        """The settings to choose from on the validation nodes, the most promising first."""
-        return TRIALS[self.estimator or ("hops" if self.columns == "hops" else "network")]
-
-
-def _glass(
-    description: str,
-    columns: Columns,
-    preset: str,
-    cost: float,
-    twin: str | None = None,
-    **settings: Any,
-) -> Candidate:
-    """Return a network whose scores are sums of named terms."""
-    return Candidate(
-        description, columns, preset, settings=settings, glass_box=True, twin=twin, cost=cost
-    )
 
 
 CONSTANT, _LINEAR_HOPS = "majority-or-mean", "cross-hops-1"
 _OWN, _ALL = "own columns", "own and neighbours' columns"
-_SLOW_GLASS: dict[str, Any] = {"estimator": "ebm", "glass_box": True, "by_name": True}
 
 CANDIDATES: Mapping[str, Candidate] = {
     CONSTANT: Candidate(
-        "always the commonest class, or the mean", "none", None, "constant", glass_box=True, cost=0
+        "always the commonest class, or the mean", "none", "mlp", ({},), estimator="constant"
     ),
-    "linear": _glass(f"{_OWN}, weighted and added", "own", "mlp", 0.3, num_layers=1),
-    _LINEAR_HOPS: _glass(f"{_ALL}, weighted and added", "hops", "cross-hops", 1.5, order=1),
-    "cross-hops-2": _glass(
-        f"{_ALL} and products of two", "hops", "cross-hops", 2.0, _LINEAR_HOPS, order=2
+    "linear": Candidate(
+        f"{_OWN}, weighted and added", "own", "mlp", _OF_NETWORKS, {"num_layers": 1}
     ),
-    "cross-hops-3": _glass(
-        f"{_ALL} and products of up to three", "hops", "cross-hops", 3.0, _LINEAR_HOPS, order=3
+    _LINEAR_HOPS: Candidate(
+        f"{_ALL}, weighted and added", "hops", "cross-hops", _OF_HOPS, {"order": 1}
     ),
-    "ebm": Candidate(f"explainable boosting, {_OWN}", "own", cost=50.0, **_SLOW_GLASS),
-    "ebm-hops": Candidate(f"explainable boosting, {_ALL}", "hops", cost=170.0, **_SLOW_GLASS),
-    "gcn": _glass("graph convolution", "graph", "gcn", 0.8),
-    "cross-gcn-2": _glass(
-        "graph convolution with products of two columns", "graph", "cross-gcn", 1.0, "gcn", order=2
+    "cross-hops-2": Candidate(
+        f"{_ALL} and products of two", "hops", "cross-hops", _OF_HOPS, {"order": 2}, _LINEAR_HOPS
     ),
-    "boosting": Candidate(f"gradient boosting, {_OWN}", "own", estimator="boosting"),
+    "cross-hops-3": Candidate(
+        f"{_ALL} and products of up to three",
+        "hops",
+        "cross-hops",
+        _OF_HOPS,
+        {"order": 3},
+        _LINEAR_HOPS,
+    ),
+    "ebm": Candidate(
+        f"explainable boosting, {_OWN}", "own", "mlp", _OF_EBM, estimator="ebm", by_name=True
+    ),
+    "ebm-hops": Candidate(
+        f"explainable boosting, {_ALL}",
+        "hops",
+        "cross-hops",
+        _OF_EBM,
+        estimator="ebm",
+        by_name=True,
+    ),
+    "gcn": Candidate("graph convolution", "graph", "gcn", _OF_NETWORKS),
+    "cross-gcn-2": Candidate(
+        "graph convolution with products of two columns",
+        "graph",
+        "cross-gcn",
+        _OF_NETWORKS,
+        {"order": 2},
+        "gcn",
+    ),
+    "boosting": Candidate(
+        f"gradient boosting, {_OWN}",
+        "own",
+        "mlp",
+        _OF_BOOSTING,
+        estimator="boosting",
+        glass_box=False,
+    ),
     "boosting-hops": Candidate(
-        f"gradient boosting, {_ALL}", "hops", estimator="boosting", cost=5.0
+        f"gradient boosting, {_ALL}",
+        "hops",
+        "cross-hops",
+        _OF_BOOSTING,
+        estimator="boosting",
+        glass_box=False,
     ),
-    "perceptron": Candidate(f"one hidden layer, {_OWN}", "own", "mlp", cost=0.2),
-    "perceptron-hops": Candidate(f"one hidden layer, {_ALL}", "hops", "mlp-hops", cost=2.0),
+    "perceptron": Candidate(
+        f"one hidden layer, {_OWN}", "own", "mlp", _OF_NETWORKS, glass_box=False
+    ),
+    "perceptron-hops": Candidate(
+        f"one hidden layer, {_ALL}", "hops", "mlp-hops", _OF_HOPS, glass_box=False
+    ),
 }
 """Glass boxes first, each kind from the simplest to the most complex."""
 
-TRIALS: Mapping[str, tuple[Mapping[str, float], ...]] = {
-    "constant": ({},) * 4,
-    "network": (
-        {"dropout": 0.0, "weight_decay": 0.0},
-        {"dropout": 0.5, "weight_decay": 1e-4},
-        {"dropout": 0.2, "weight_decay": 1e-3},
-        {"dropout": 0.0, "weight_decay": 1e-2},
-    ),
-    "hops": (
-        {"dropout": 0.1, "weight_decay": 1e-2},  # good for few columns
-        {"dropout": 0.5, "weight_decay": 1e-3},  # good for many
-        {"dropout": 0.0, "weight_decay": 0.0},
-        {"dropout": 0.2, "weight_decay": 1e-3},
-    ),
-    "boosting": (
-        {"learning_rate": 0.1, "max_leaf_nodes": 15},
-        {"learning_rate": 0.05, "max_leaf_nodes": 31},
-        {"learning_rate": 0.1, "max_leaf_nodes": 7},
-        {"learning_rate": 0.1, "max_leaf_nodes": 3},
-    ),
-    "ebm": (
-        {"interactions": 10, "learning_rate": 0.04},
-        {"interactions": 0, "learning_rate": 0.04},
-        {"interactions": 30, "learning_rate": 0.04},
-        {"interactions": 10, "learning_rate": 0.01},
-    ),
+TABLE_DEFAULTS: Mapping[str, Any] = {
+    "num_splits": 10,
+    "dropout": 0.2,
+    "bias": True,
+    "patience": 50,
 }
-"""The settings tried for every kind of model; the validation nodes choose one per split."""
+"""Settings of all models on tables, where they differ from the paper's protocol."""
 
-MOST_TRIALS = len(TRIALS["network"])
-DEFAULT_TRIALS = 2
-"""How many of the trials are made by default."""
+_MANY_COLUMNS = 300
 
 
-def cross_in_first_layer(config: RunConfig) -> RunConfig:
-    """Give ``--order K`` to the first layer only, unless orders were given per layer.
+def configure_candidate(
+    candidate: Candidate, trial: int, defaults: Mapping[str, Any], settings: Mapping[str, Any]
+) -> RunConfig:
+    """Return the configuration of a trial, or of a network that reads what the estimator reads.
 
-    Crosses are then products of a table's columns, never of hidden units.
+    Args:
+        defaults: Settings that the preset may replace.
+        settings: Settings of all candidates that have them.
     """
-    if not has_orders(config.model) or isinstance(config.order, tuple):
+    wanted = {**settings, **_settings_of_trial(candidate, trial)}
+    foreign = _foreign_settings(candidate.preset)
+    kept = {name: value for name, value in wanted.items() if name not in foreign}
+    return _configure(candidate.preset, defaults, kept)
+
+
+def train_options(
+    candidate: Candidate, trial: int, settings: Mapping[str, Any]
+) -> tuple[str, ...] | None:
+    """Return the options of ``crossgcn train`` that train a network as this trial.
+
+    ``None`` for an estimator, which ``train`` does not have. ``settings`` are those of
+    :func:`configure_candidate`.
+    """
+    if candidate.estimator is not None:
+        return None
+    options = _settings_of_trial(candidate, trial)
+    foreign = {"dataset", *_foreign_settings(candidate.preset)}
+    for name, value in settings.items():
+        if name not in foreign and value != RunConfig.model_fields[name].default:
+            options.setdefault(name, value)
+    words: list[str] = []
+    for name, value in options.items():
+        parts = value if isinstance(value, tuple | list) else (value,)
+        text = ",".join(f"{x:g}" if isinstance(x, float) else str(x).lower() for x in parts)
+        is_option = name in _OPTIONS
+        words += [f"--{name.replace('_', '-')}", text] if is_option else ["--set", f"{name}={text}"]
+    return tuple(words)
+
+
+_OPTIONS = (
+    *("model", "order", "hidden_channels", "num_layers", "hops", "bags", "dropout", "epochs"),
+    *("patience", "metric", "class_weight", "splits", "train", "num_splits", "seed"),
+)
+"""Settings for which ``crossgcn train`` has an option; ``--set`` takes the others."""
+
+
+def _settings_of_trial(candidate: Candidate, trial: int) -> dict[str, Any]:
+    tuned = candidate.trials[trial] if candidate.estimator is None else {}
+    return {"model": candidate.preset, **candidate.settings, **tuned}
+
+
+def _foreign_settings(model: str) -> frozenset[str]:
+    """Return the settings that a model does not have."""
+    preset = get_preset(model)
+    others = {"num_layers"} if preset.inputs == "hops" else {"batch_size"}
+    return (MODEL_OPTIONS - preset.options) | others
+
+
+def configure_for_tables(
+    graph: TableGraph | None, settings: Mapping[str, Any], *, config_file: Path | None = None
+) -> RunConfig:
+    """Return the configuration of ``crossgcn train``, with defaults for tables if there are any.
+
+    Args:
+        graph: The tables; ``None`` for another dataset.
+        settings: Fields of :class:`~crossgcn.RunConfig`; ``None`` for those not given.
+        config_file: TOML file with further ones.
+    """
+    given = given_settings(config_file, settings)
+    model = str(given.get("model", "cross-gcn" if graph is None else "cross-hops"))
+    tuned = {}
+    if model in PRESETS and PRESETS[model].inputs == "hops":
+        tuned = hop_settings(0 if graph is None else graph.data.num_features)
+    if graph is None:
+        return RunConfig.create(defaults=tuned, **given)
+    defaults = table_defaults(graph, given.get("splits"))
+    config = _configure(model, defaults, {**tuned, **given, "model": model})
+    _check_for_target(graph, config, task_of_outputs(graph.data.num_classes))
+    return config
+
+
+def hop_settings(num_features: int) -> dict[str, float]:
+    """Return the dropout and weight decay of cross-hops.
+
+    They were chosen on the validation nodes of the graphs in docs/real_graphs.md.
+    """
+    return dict(_OF_HOPS[1 if num_features > _MANY_COLUMNS else 0])
+
+
+def table_defaults(graph: TableGraph, splits: str | None) -> dict[str, Any]:
+    """Return the settings of all models for tables that the user did not give.
+
+    Args:
+        splits: Value of ``--splits``; refused where it contradicts the tables.
+    """
+    column = graph.plan.split_column
+    kind = "stratified" if column is None else "public"
+    if splits == "public" and graph.data.get("roles") is not None:
+        kind = "public"
+    if splits not in (None, kind):
+        remedy = (
+            "leave out --splits, or name the column with the parts as --split-column"
+            if column is None
+            else f"leave out --splits to use column {column!r}, or --ignore it to draw splits"
+        )
+        raise BadInput(f"--splits {splits} is not for these tables: {remedy}")
+    metric = DEFAULT_METRICS[task_of_outputs(graph.data.num_classes)]
+    defaults = {**TABLE_DEFAULTS, "splits": kind, "metric": metric}
+    if kind == "public":
+        del defaults["num_splits"]  # as many as the column has
+    return defaults
+
+
+def _configure(model: str, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> RunConfig:
+    """Return a configuration: given, else the preset's, else one of these defaults.
+
+    ``order=K`` is that of the first layer only, unless orders were given per layer: crosses are
+    then products of a table's columns, never of hidden units.
+    """
+    preset = get_preset(model)
+    replaced = {*preset.training, *_foreign_settings(model)}
+    config = RunConfig.create(
+        defaults={name: value for name, value in defaults.items() if name not in replaced}, **given
+    )
+    if not has_orders(model) or isinstance(config.order, tuple):
         return config
-    order = 2 if config.order is None else config.order
-    if get_preset(config.model).inputs == "hops":  # it has one layer, and one order
-        return config.model_copy(update={"order": order})
-    return config.model_copy(update={"order": first_layer_crosses(order, config.num_layers)})
+    order: Any = 2 if config.order is None else config.order
+    if preset.inputs != "hops":  # cross-hops has one layer, and one order
+        order = first_layer_crosses(order, config.num_layers)
+    return config.model_copy(update={"order": order})
+
+
+def _check_for_target(graph: TableGraph, config: RunConfig, task: Task) -> None:
+    """Refuse a metric or weights of classes that do not fit the target."""
+    place = f"{graph.data.name}, column {graph.plan.target}"
+    if config.metric is not None:
+        try:
+            check_metric(config.metric, task)
+        except BadInput as error:
+            raise BadInput(f"{place}: {error}") from None
+    weights = config.class_weight
+    if weights is not None and task == "regression":
+        raise BadInput(f"{place}: --class-weight is for classes, not for a number: leave it out")
+    if isinstance(weights, tuple) and len(weights) != len(graph.classes):
+        raise BadInput(
+            f"{place}: --class-weight has {len(weights)} weights for {len(graph.classes)} classes: "
+            f"give one each for {', '.join(graph.classes)}"
+        )

@@ -136,12 +136,7 @@ def explain_run(
         on_model: Called with the number of models done and of all models.
     """
     pair = _check_contrast(contrast, list(run.saved.preprocess.classes))
-    shown = run.chosen.record["config"].get("label_features")
-    others = [
-        one
-        for one in run.runs
-        if one is not run.chosen and one.record["config"].get("label_features") == shown
-    ]
+    others = [one for one in run.runs if one is not run.chosen]
     if getattr(run.saved.model, "bags", 1) > 1 or not all_runs:
         others = []
     found = []

@@ -90,11 +90,6 @@ class CrossHops(NodeClassifier):
             (order,) = order
         check_count("hidden_channels", hidden_channels)
         check_count("bags", bags)
-        if not isinstance(label_features, bool):
-            raise BadInput(
-                f"label_features is {label_features!r}, which crossgcn train alone understands: "
-                "give true or false"
-            )
         num_labels = (1 if out_channels <= 2 else out_channels) if label_features else 0
         plan = HopPlan(in_channels, hops, num_labels, directed)
         units = bags * hidden_channels

@@ -73,10 +73,9 @@ class RunConfig(BaseModel):
         ge=1,
         description="How far neighbourhoods reach (cross-hops). [default: the model's]",
     )
-    label_features: bool | Literal["auto"] | None = Field(
+    label_features: bool | None = Field(
         None,
-        description="Show a node the training labels of its neighbours (cross-hops): true, false, "
-        "or auto: train with and without, and keep what validation prefers in each split. "
+        description="Show a node the training labels of its neighbours (cross-hops). "
         "[default: the model's]",
     )
     bags: int | None = Field(

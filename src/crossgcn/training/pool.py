@@ -20,13 +20,13 @@ from typing import Any
 
 from crossgcn.errors import WorkFailed
 from crossgcn.training.records import finished_run
-from crossgcn.training.trainer import Record, Run, RunTrainer
+from crossgcn.training.trainer import Record, Run, Trainer
 
 _LOGGER = logging.getLogger(__name__)
 
 
 def train_many(
-    trainer: RunTrainer,
+    trainer: Trainer,
     runs: Sequence[Run],
     *,
     workers: int = 1,
@@ -133,7 +133,7 @@ def is_worth_sharing(seconds: float, done: int, left: int) -> bool:
 
 
 def _share(
-    trainer: RunTrainer, queue: list[tuple[int, Run]], workers: int, report: Callable[[int], None]
+    trainer: Trainer, queue: list[tuple[int, Run]], workers: int, report: Callable[[int], None]
 ) -> Generator[Result, None, None]:
     """Train in this process until much work is left; then start others, and leave it to them."""
     total, done, of_run = sum(run.config.epochs for _, run in queue), 0, 0
@@ -149,7 +149,7 @@ def _share(
             raise _WorthSharing
 
     left, started = list(queue), time.process_time()
-    while left and sum(run.seconds for _, run in left) <= SECONDS_OF_WORK:
+    while left:
         position, run = left[0]
         of_run = 0
         try:
@@ -165,7 +165,7 @@ def _share(
 
 
 def _in_processes(
-    trainer: RunTrainer, queue: list[tuple[int, Run]], workers: int, report: Callable[[int], None]
+    trainer: Trainer, queue: list[tuple[int, Run]], workers: int, report: Callable[[int], None]
 ) -> Generator[Result, None, None]:
     """Train in other processes, while this one reports what they have done."""
     context, reported = multiprocessing.get_context("spawn"), 0
@@ -204,14 +204,14 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-_worker: tuple[RunTrainer, Any, Any] | None = None
+_worker: tuple[Trainer, Any, Any] | None = None
 
 
 class _Stopped(Exception):
     """The main process has stopped; end this run."""
 
 
-def _start_worker(trainer: RunTrainer, done: Any, stop: Any) -> None:
+def _start_worker(trainer: Trainer, done: Any, stop: Any) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _worker = (trainer, done, stop)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,38 +50,14 @@ class Run:
 
     Attributes:
         folder: Where its record is written, if anywhere.
-        seconds: Estimated time of a run that reports no epochs; 0 for others.
     """
 
     config: RunConfig
     split: int
     folder: Path | None = None
-    seconds: float = 0.0
 
 
-class RunTrainer(ABC):
-    """Trains runs for :func:`~crossgcn.training.pool.train_many`."""
-
-    save_models = False
-    """Whether a finished run must have saved weights."""
-    device: torch.device
-
-    @abstractmethod
-    def identity(self, run: Run) -> Record:
-        """Return what makes a run this run; a record with equal entries is its result."""
-
-    @abstractmethod
-    def train(self, run: Run, on_epochs: OnEpochs | None = None) -> Record | WorkFailed:
-        """Train a run; return its record, or why it diverged.
-
-        The record is written to the folder of the run.
-        """
-
-    def prepare(self, runs: Iterable[Run]) -> None:  # noqa: B027
-        """Compute what these runs share, before processes divide them."""
-
-
-class Trainer(RunTrainer):
+class Trainer:
     """Trains the runs of one experiment, which share the graph and the splits.
 
     Args:
@@ -117,7 +92,8 @@ class Trainer(RunTrainer):
         if preprocess is not None:
             self.description["preprocess_sha256"] = sha256_of_json(preprocess.to_json())
 
-    def identity(self, run: Run) -> Record:  # noqa: D102
+    def identity(self, run: Run) -> Record:
+        """Return what makes a run this run; a record with equal entries is its result."""
         return {
             "config": run.config.identity(),
             "dataset": self.description,
@@ -127,11 +103,15 @@ class Trainer(RunTrainer):
             "device": self.device.type,
         }
 
-    def prepare(self, runs: Iterable[Run]) -> None:  # noqa: D102
+    def prepare(self, runs: Iterable[Run]) -> None:
+        """Compute what these runs share, before processes divide them."""
         self.inputs.prepare(run.config for run in runs)
 
     def train(self, run: Run, on_epochs: OnEpochs | None = None) -> Record | WorkFailed:
-        """Train a run; the folder of one that diverged holds its last good weights."""
+        """Train a run; return its record, or why it diverged.
+
+        Its folder holds the record, and of a run that diverged the last good weights.
+        """
         started = time.perf_counter()
         record = self.identity(run)
         with seeded(record["seed"]):

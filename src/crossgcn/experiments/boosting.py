@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
-from crossgcn.experiments.candidates import CANDIDATES, Candidate
+from crossgcn.experiments.candidates import CANDIDATES
 from crossgcn.graph import SparseMatrix
-from crossgcn.graph.sparse_matrix import Features
 from crossgcn.training.metrics import (
     METRICS,
     compute,
@@ -26,7 +23,7 @@ from crossgcn.training.metrics import (
     task_of_outputs,
 )
 from crossgcn.training.records import clear_run, describe_environment, describe_split, write_record
-from crossgcn.training.trainer import OnEpochs, Record, Run, RunTrainer, Trainer
+from crossgcn.training.trainer import OnEpochs, Record, Run, Trainer
 
 Array = NDArray[Any]
 Predict = Callable[[Array], Array]
@@ -43,107 +40,109 @@ _LEAF = 20
 
 @dataclass(frozen=True)
 class EstimatorRun(Run):
-    """The fit of one estimator on one split.
+    """The fit of an estimator on one split.
 
     Attributes:
         config: Of a network that reads the same columns; the training settings are not used.
         candidate: Name in :data:`~crossgcn.experiments.candidates.CANDIDATES`.
+        trial: Position among its trials.
     """
 
     candidate: str = ""
-    settings: Mapping[str, float] = field(default_factory=dict)
+    trial: int = 0
 
 
-class ComparisonTrainer(RunTrainer):
-    """Trains networks, and estimators on the same graph and splits.
-
-    Args:
-        networks: Trains the networks; its inputs are also those of the estimators.
-    """
-
-    def __init__(self, networks: Trainer) -> None:
-        self.networks, self.device = networks, networks.device
+class CandidateTrainer(Trainer):
+    """Trains networks, and estimators on the same graph and splits."""
 
     def identity(self, run: Run) -> Record:  # noqa: D102
         if not isinstance(run, EstimatorRun):
-            return self.networks.identity(run)
+            return super().identity(run)
         config = run.config
         return {
             "model": run.candidate,
-            "settings": dict(run.settings),
-            "metric": config.metric,
-            "hops": config.hops,
-            "label_features": config.label_features,
-            "class_weight": config.class_weight,
-            "dataset": self.networks.description,
-            "split": {"index": run.split} | describe_split(self.networks.splits[run.split]),
+            "settings": dict(CANDIDATES[run.candidate].trials[run.trial]),
+            **config.model_dump(
+                mode="json",
+                include={"metric", "hops", "label_features", "class_weight"},
+            ),
+            "dataset": self.description,
+            "split": {"index": run.split} | describe_split(self.splits[run.split]),
             "seed": config.run_seed(run.split),
         }
-
-    def prepare(self, runs: Iterable[Run]) -> None:  # noqa: D102
-        self.networks.prepare(runs)
 
     def train(  # noqa: D102
         self, run: Run, on_epochs: OnEpochs | None = None
     ) -> Record | WorkFailed:
-        if isinstance(run, EstimatorRun):
-            return self._fit(run)
-        return self.networks.train(run, on_epochs)
-
-    def _fit(self, run: EstimatorRun) -> Record:
-        from threadpoolctl import threadpool_limits
-
-        started, config = time.perf_counter(), run.config
-        candidate, split = CANDIDATES[run.candidate], self.networks.splits[run.split]
-        y, num_classes = self.networks.y.numpy(), self.networks.num_classes
-        metric = config.metric or "accuracy"
+        if not isinstance(run, EstimatorRun):
+            return super().train(run, on_epochs)
+        started = time.perf_counter()
         record = self.identity(run) | {"environment": describe_environment()}
-        columns = self._columns(candidate, run, split)
-        train, validation, test = (
-            nodes.numpy() for nodes in (split.train, split.validation, split.test)
-        )
-        fits: dict[str | None, Callable[..., Stages]] = {
-            "constant": _fit_constant,
-            "boosting": _fit_boosting,
-            "ebm": partial(_fit_ebm, n_jobs=self.networks.threads),
-        }
-        weight: Any = config.class_weight
-        if isinstance(weight, tuple):
-            weight = dict(enumerate(weight))
-        sign = 1 if METRICS[metric].grows else -1
-        positive = positive_class(y) if num_classes == 2 else None
-        best, predict = -np.inf, None
-        with threadpool_limits(self.networks.threads):
-            rows = (columns[train], y[train], columns[validation], y[validation], num_classes)
-            fit = fits[candidate.estimator]
-            stages = fit(*rows, class_weight=weight, seed=record["seed"], **run.settings)
-            for number, (scores, stage) in enumerate(stages, 1):
-                score = sign * compute(metric, y[validation], scores, positive)
-                if predict is None or score > best:
-                    best, predict, record["best_epoch"] = score, stage, number
-            assert predict is not None
-            tested = evaluate(y[test], predict(columns[test]), positive)
-        record |= {
-            "status": "done",
-            "task": task_of_outputs(num_classes),
-            "validation_score": float(best),
-            "test_accuracy": tested.get("accuracy"),
-            "test": tested,
-            "seconds": time.perf_counter() - started,
-        }
+        record |= self._fit_estimator(run, record["seed"])
+        record |= {"status": "done", "seconds": time.perf_counter() - started}
         if run.folder is not None:
             clear_run(run.folder)
             write_record(run.folder, record)
         return record
 
-    def _columns(self, candidate: Candidate, run: EstimatorRun, split: Split) -> Array:
-        if candidate.columns == "none":
-            return np.zeros((len(self.networks.y), 1), np.float32)
-        config, inputs = run.config, self.networks.inputs
-        if candidate.columns == "own":
-            return _dense(inputs.graph().x)
-        labels = config.label_features is not False
-        return _dense(inputs.hop_columns(config.hops or 2, split, labels=labels))
+    def _fit_estimator(self, run: EstimatorRun, seed: int) -> Record:
+        """Fit, keep the stage with the best score on the validation nodes, and test it."""
+        from threadpoolctl import threadpool_limits
+
+        candidate, config, split = CANDIDATES[run.candidate], run.config, self.splits[run.split]
+        fits: dict[str | None, Callable[..., Stages]] = {
+            "constant": _fit_constant,
+            "boosting": _fit_boosting,
+            "ebm": _fit_ebm,
+        }
+        metric = config.metric or "accuracy"
+        sign = 1 if METRICS[metric].grows else -1
+        columns, y = self._columns(run), self.y.numpy()
+        train, validation, test = (
+            nodes.numpy() for nodes in (split.train, split.validation, split.test)
+        )
+        positive = positive_class(y) if self.num_classes == 2 else None
+        weight: Any = config.class_weight
+        best, epoch, predict = -np.inf, 0, None
+        with threadpool_limits(self.threads):
+            stages = fits[candidate.estimator](
+                *(columns[train], y[train], columns[validation], y[validation]),
+                self.num_classes,
+                class_weight=dict(enumerate(weight)) if isinstance(weight, tuple) else weight,
+                seed=seed,
+                threads=self.threads,
+                **candidate.trials[run.trial],
+            )
+            for number, (scores, stage) in enumerate(stages, 1):
+                score = sign * compute(metric, y[validation], scores, positive)
+                if predict is None or score > best:
+                    best, epoch, predict = score, number, stage
+            assert predict is not None
+            tested = evaluate(y[test], predict(columns[test]), positive)
+        return {
+            "best_epoch": epoch,
+            "task": task_of_outputs(self.num_classes),
+            "validation_score": float(best),
+            "test_accuracy": tested.get("accuracy"),
+            "test": tested,
+        }
+
+    def _columns(self, run: EstimatorRun) -> Array:
+        """Return the columns that an estimator reads, of all nodes."""
+        config, reads = run.config, CANDIDATES[run.candidate].columns
+        if reads == "none":
+            return np.zeros((len(self.y), 1), np.float32)
+        columns = self.inputs.graph().x
+        if reads == "hops":
+            columns = self.inputs.hop_columns(
+                config.hops or 2,
+                self.splits[run.split],
+                labels=config.label_features is not False,
+            )
+        dense: Array = (
+            columns.to_scipy().toarray() if isinstance(columns, SparseMatrix) else columns.numpy()
+        )
+        return dense
 
 
 Stages = Iterator[tuple[Array, Predict]]
@@ -173,6 +172,7 @@ def _fit_boosting(
     *,
     class_weight: str | dict[int, float] | None,
     seed: int,
+    threads: int,
     **settings: Any,
 ) -> Stages:
     """Fit gradient boosting until the validation loss no longer falls."""
@@ -227,6 +227,7 @@ def _fit_ebm(
     *,
     class_weight: str | dict[int, float] | None,
     seed: int,
+    threads: int,
     **settings: Any,
 ) -> Stages:
     """Fit InterpretML's explainable boosting machine, which stops early by itself."""
@@ -234,7 +235,7 @@ def _fit_ebm(
     from sklearn.utils.class_weight import compute_sample_weight
 
     kind = ExplainableBoostingRegressor if num_classes == 1 else ExplainableBoostingClassifier
-    model = kind(outer_bags=8, random_state=seed, **settings)
+    model = kind(outer_bags=8, random_state=seed, n_jobs=threads, **settings)
     weights = None if class_weight is None else compute_sample_weight(class_weight, y)
     model.fit(x, y, sample_weight=weights)
 
@@ -255,11 +256,3 @@ def _as_scores(raw: Array, model: Any, num_classes: int) -> Array:
     scores = np.full((len(raw), num_classes), _UNSEEN)
     scores[:, model.classes_] = raw[:, : len(model.classes_)]
     return scores
-
-
-def _dense(columns: Features) -> Array:
-    if isinstance(columns, SparseMatrix):
-        dense: Array = columns.to_scipy().toarray()
-        return dense
-    assert isinstance(columns, torch.Tensor)
-    return columns.numpy()
