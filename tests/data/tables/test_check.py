@@ -82,9 +82,6 @@ ERRORS: dict[str, list[Case]] = {
     "rare-classes": [
         (nodes_with(buys={0: "c"}), E, {"rare_classes": "refuse"}, r"need 10 nodes .*'c' \(1\)")
     ],
-    "target-not-a-number": [
-        (nodes_with(buys=["x", *NUMBERS[1:]]), E, {}, "row 1, column buys: 'x' is not a finite")
-    ],
     "unknown-split": [
         (nodes_with(split=["train", "tst", "validation", "test"] * 15), E, {}, "row 2.*'tst' is no")
     ],
@@ -102,6 +99,7 @@ ERRORS: dict[str, list[Case]] = {
     "not-a-number": [
         (nodes_with(size={5: "unknown"}), E, {}, "row 6.*'unknown'.*--missing unknown"),
         (nodes_with(size={5: "1e400"}), E, {}, "'1e400' is not a finite number"),
+        (nodes_with(buys=["x", *NUMBERS[1:]]), E, {}, "row 1, column buys: 'x' is not a finite"),
     ],
     "not-a-date": [
         (
@@ -113,7 +111,7 @@ ERRORS: dict[str, list[Case]] = {
     "no-edge-end-known": [
         (
             *(nodes_with(), pd.DataFrame({"source": ["7", "8"], "target": ["8", "9"]}), {}),
-            "'7', like 100 % of the ends of edges, is not in column id of nodes.*like 'u0'",
+            "'7', like 4 of 4 ends of edges, is not in column id of nodes.*like 'u0'",
         )
     ],
     "unknown-edge-end": [(nodes_with(), edges_with(("u1", "x")), {}, "'x' is not a node")],
@@ -124,24 +122,18 @@ ERRORS: dict[str, list[Case]] = {
 }
 WARNINGS: dict[str, list[Case]] = {
     "rare-classes": [
-        (nodes_with(buys={0: "c"}), E, {}, "labels of 1 node are left out"),
+        (nodes_with(buys={0: "c"}), E, {}, r"labels of these are left out: 'c' \(1\)"),
         (
             *(nodes_with(buys={0: "c", 1: "d", 2: "d"}), E, {"rare_classes": "merge"}),
-            "3 nodes are of a class 'other' instead",
+            r"one class 'other': 'c' \(1\), 'd' \(2\)",
         ),
     ],
     "number-as-classes": [
         (nodes_with(buys=varied("1", "2", "3")), E, {}, "3 different whole numbers")
     ],
-    "few-labels": [(nodes_with(buys=dict.fromkeys(range(25), "")), E, {}, "only 35 of 60 nodes")],
-    "unbalanced-classes": [
-        (nodes_with(buys=["a" if i % 15 else "b" for i in ROWS]), E, {}, "93 % of the .* are 'a'")
-    ],
-    "ambiguous-number": [
-        (nodes_with(price=[f"{1 + i % 9}.{100 + i * 7}" for i in ROWS]), E, {}, "'1.100' is read")
-    ],
-    "ambiguous-dates": [
-        (nodes_with(day=[f"{i % 11 + 1}/{i % 9 + 2}/2024" for i in ROWS]), E, {}, "'1/2/2024'")
+    "ambiguous-value": [
+        (nodes_with(price=[f"{1 + i % 9}.{100 + i * 7}" for i in ROWS]), E, {}, "'1.100' is read"),
+        (nodes_with(day=[f"{i % 11 + 1}/{i % 9 + 2}/2024" for i in ROWS]), E, {}, "'1/2/2024'"),
     ],
     "missing-word": [
         (nodes_with(grade=varied("none", "low", "high")), E, {}, "'none'.*--missing=-none"),
@@ -150,7 +142,7 @@ WARNINGS: dict[str, list[Case]] = {
     "mixed-column": [
         (
             nodes_with(rent=[str(300 + i) if i % 3 else "free" for i in ROWS]),
-            *(E, {}, "row 1, column rent: 'free' is text in a column of which 67 % is numbers"),
+            *(E, {}, "row 1, column rent: 'free' is text, and 40 of 60 cells are numbers"),
         )
     ],
     "id-as-feature": [
@@ -192,7 +184,7 @@ WARNINGS: dict[str, list[Case]] = {
         ),
         (
             nodes_with(buys=NUMBERS, twice=[float(n) * 2 + 0.01 for n in NUMBERS]),
-            *(E, {}, "tells the number: R² is 1"),
+            *(E, {}, "tells the number: R² is 0.99"),
         ),
     ],
     "unknown-edge-end": [
@@ -206,15 +198,7 @@ WARNINGS: dict[str, list[Case]] = {
         (nodes_with(), edges_with(("u0", "u2")), {}, "row 127.*edge from 'u0' is listed before"),
         (nodes_with(), edges_with(("u2", "u0")), {}, "perhaps the other way round"),
     ],
-    "isolated-node": [
-        (nodes_with(), edges_with().iloc[:50], {}, r"of the nodes have no edges, the first is 'u2")
-    ],
-    "unlike-neighbours": [
-        (
-            *(nodes_with(), pd.DataFrame({"a": IDS[:-1], "b": IDS[1:]}), {}),
-            "only 0 % of edges join nodes of the same class",
-        )
-    ],
+    "isolated-node": [(nodes_with(), edges_with().iloc[:50], {}, r"'u2\d' has no edges")],
 }
 CASES = [
     pytest.param(severity, kind, case, id=f"{kind}-{number}")

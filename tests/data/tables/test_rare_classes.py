@@ -27,7 +27,7 @@ def test_nodes_of_rare_classes_lose_their_label_and_the_rest_is_trained_on() -> 
     assert graph.classes == ("a", "b") and graph.data.num_classes == 2
     assert graph.data.y.tolist() == [1] * 20 + [-1] * 9 + [0] * 10 + [-1]
     (found,) = [problem for problem in graph.problems if problem.kind == "rare-classes"]
-    assert "the labels of 10 nodes are left out, 'one' (1), 'rare' (9)" in found.message
+    assert "the labels of these are left out: 'one' (1), 'rare' (9)" in found.message
     make_splits(graph.data, "stratified", num_splits=1, seed=0)
 
 

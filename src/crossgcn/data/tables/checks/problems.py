@@ -21,8 +21,6 @@ Severity = Literal["error", "warning"]
 MAX_COLUMNS_SHOWN = 3
 """The same problem in more columns is reported once."""
 
-MAX_NAMES_SHOWN = 10
-
 MISSING, UNKNOWN = -1, -2
 """In place of the position of a node: an end of an edge that is empty, or no node."""
 
@@ -98,6 +96,7 @@ class CheckedTables:
 
         Args:
             table: The nodes by default.
+            count: The number of rows by default.
         """
         table = self.nodes if table is None else table
         row = value = None
@@ -108,7 +107,7 @@ class CheckedTables:
             row, count = table.row_number(positions[0]), count or len(positions)
             value = None if column is None else str(table.frame[column].iloc[positions[0]])
         shown = "" if value is None else quote(value)
-        option = "" if column is None else _as_option(column)
+        option = "" if column is None else shlex.quote(column.replace(",", "\\,"))
         message, remedy = (
             text.replace("{value}", shown).replace("{column}", option) for text in (message, remedy)
         )
@@ -120,6 +119,13 @@ class CheckedTables:
     def labels(self) -> Labels | None:
         """What is to be predicted, without rare classes."""
         return None if self.plan.target is None else read_labels(self.nodes, self.plan)
+
+    @cached_property
+    def classes(self) -> Labels | None:
+        """The classes to be predicted, rare ones included; None for numbers."""
+        if self.plan.target is None or self.plan.task == "regression":
+            return None
+        return Labels.of(self.nodes.distinct(self.plan.target))
 
     @cached_property
     def columns(self) -> list[ColumnPlan]:
@@ -188,25 +194,22 @@ class CheckedTables:
 
 def merge_alike(problems: list[Problem]) -> list[Problem]:
     """Report the same problem in many columns once."""
-    merged, done = [], set()
+    merged: list[Problem] = []
     for problem in problems:
         same = [each for each in problems if (each.kind, each.file) == (problem.kind, problem.file)]
         if len(same) <= MAX_COLUMNS_SHOWN:
             merged.append(problem)
-        elif problem.kind not in done:
-            done.add(problem.kind)
-            names = [show_name(each.column or "") for each in same[1 : 1 + MAX_NAMES_SHOWN]]
-            num_more = len(same) - 1 - len(names)
-            more = f" and {num_more:,} more" if num_more else ""
-            message = f"{problem.message}; likewise columns {', '.join(names)}{more}"
-            count = sum(each.count for each in same)
-            merged.append(replace(problem, message=message, count=count))
+        elif problem is same[0]:
+            likewise = listed([show_name(each.column or "") for each in same[1:]])
+            message = f"{problem.message}; likewise columns {likewise}"
+            merged.append(replace(problem, message=message, count=sum(each.count for each in same)))
     return merged
 
 
-def _as_option(column: str) -> str:
-    """Return a column as an option of the command line takes it."""
-    return shlex.quote(column.replace(",", "\\,"))
+def listed(names: list[str]) -> str:
+    """Return ``a, b, c``; of many names the first ten, and how many there are more."""
+    more = f" and {len(names) - 10:,} more" * (len(names) > 10)
+    return ", ".join(names[:10]) + more
 
 
 def show_file(name: str) -> str:
@@ -218,17 +221,3 @@ def show_name(name: str) -> str:
     """Return a header as written, in quotes where it would break the line, cut when it is long."""
     is_plain = name.isprintable() and name == name.strip() and len(name) <= MAX_VALUE_LENGTH
     return name if is_plain else quote(name)
-
-
-def share_of(part: int, whole: int) -> str:
-    """Return ``12 %``; never 0 % of something nor 100 % of less than all."""
-    percent = 100 * part / whole
-    if 0 < percent < 1:
-        return "less than 1 %"
-    return "more than 99 %" if 99 < percent < 100 else f"{percent:.0f} %"
-
-
-def count_of(number: int, what: str) -> str:
-    """Return ``1 node``, ``2,000 nodes``, ``3 classes``."""
-    ending = "" if number == 1 else "es" if what.endswith("s") else "s"
-    return f"{number:,} {what}{ending}"

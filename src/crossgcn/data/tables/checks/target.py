@@ -1,4 +1,4 @@
-"""Rules about ids, the column to predict and the split column."""
+"""Rules about the column to predict, the split column, and columns that give the target away."""
 
 from __future__ import annotations
 
@@ -6,66 +6,37 @@ from itertools import compress
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from crossgcn.data.tables.cells import (
-    CODE,
-    MISSING_WORDS,
-    quote,
-)
-from crossgcn.data.tables.checks.problems import (
-    MAX_NAMES_SHOWN,
-    CheckedTables,
-    count_of,
-    share_of,
-)
+from crossgcn.data.tables.cells import CODE, MISSING_WORDS, quote
+from crossgcn.data.tables.checks.nodes import value_codes
+from crossgcn.data.tables.checks.problems import CheckedTables, Severity, listed
 from crossgcn.data.tables.labels import MIN_TO_SPLIT, OTHER, Labels, role_of_values
-from crossgcn.data.tables.plan import AS_CHOSEN
-
-
-def missing_id(tables: CheckedTables) -> None:
-    """Nodes without an id would all be one node."""
-    column = tables.plan.id_column
-    distinct = tables.nodes.distinct(column)
-    rows = distinct.blank[distinct.codes]
-    remedy = "give it one, or delete the row"
-    message = "the node has no id"
-    tables.add("error", "missing-id", message, remedy, column, rows)
-
-
-def duplicate_id(tables: CheckedTables) -> None:
-    """With two rows for a node, edges would join either of them."""
-    column = tables.plan.id_column
-    distinct = tables.nodes.distinct(column)
-    rows = pd.Series(distinct.codes).duplicated().to_numpy() & ~distinct.blank[distinct.codes]
-    if rows.any():
-        first = int(np.argmax(distinct.codes == distinct.codes[np.argmax(rows)]))
-        message = f"{{value}} is already the id of row {tables.nodes.row_number(first)}"
-        remedy = "keep one row per node, or choose another column with --id-column"
-        tables.add("error", "duplicate-id", message, remedy, column, rows)
+from crossgcn.data.tables.plan import AS_CHOSEN, ColumnKind
+from crossgcn.data.tables.table import Distinct
 
 
 def no_target(tables: CheckedTables) -> None:
     """With nothing to tell apart, training would fail in the middle or score 100 %."""
-    plan, nodes, labels = tables.plan, tables.nodes, tables.labels
+    plan, labels, classes = tables.plan, tables.labels, tables.classes
     if labels is None or plan.target is None:
         return
-    distinct = nodes.distinct(plan.target)
-    if plan.task == "regression":
-        num_different = len(np.unique(np.asarray(labels.numbers)[labels.known]))
+    distinct = tables.nodes.distinct(plan.target)
+    if classes is None:
         what, more = "number", "numbers"
+        num_different = len(np.unique(np.asarray(labels.numbers)[labels.known]))
     else:
-        num_different = len(Labels.of(distinct).names)
         what, more = "class", "classes"
+        num_different = len(classes.names)
     if distinct.num_present == 0:
         message = f"no node has a {what} to predict"
     elif num_different == 1:
-        message = (
-            f"all labelled nodes are {quote(distinct.present[0][0])}: there is nothing to predict"
-        )
-    elif labels.num_known < MIN_TO_SPLIT or (what == "class" and len(labels.names) < 2):
+        value = quote(distinct.present[0][0])
+        message = f"all labelled nodes are {value}: there is nothing to predict"
+    elif labels.num_known < MIN_TO_SPLIT or (classes is not None and len(labels.names) < 2):
         message = (
             f"too few nodes have a {what}: one each is needed to train, to validate and to test"
-            + (", of two classes" if what == "class" else "")
+            + ", of two classes" * (classes is not None)
         )
     else:
         return
@@ -73,129 +44,73 @@ def no_target(tables: CheckedTables) -> None:
     tables.add("error", "no-target", message, remedy, plan.target)
 
 
+def are_names(classes: Labels) -> bool:
+    """Return whether hardly a class has a second node."""
+    return 2 * len(classes.names) > classes.num_known
+
+
 def too_many_classes(tables: CheckedTables) -> None:
     """Names or ids as the target cannot be learned: hardly a class has a second node."""
-    plan, labels = tables.plan, tables.labels
-    if labels is None or plan.target is None or plan.task == "regression":
-        return
-    written = Labels.of(tables.nodes.distinct(plan.target))
-    classes, labelled = len(written.names), written.num_known
-    if classes >= 10 and 2 * classes > labelled:
+    classes = tables.classes
+    if classes is not None and len(classes.names) >= 10 and are_names(classes):
         message = (
-            f"{{value}} is one of {classes:,} different values in {labelled:,} rows: names, not "
-            "classes"
+            f"{{value}} is one of {len(classes.names):,} different values in "
+            f"{classes.num_known:,} rows: names, not classes"
         )
         remedy = "name the column that holds the class with --target, or group the values"
-        tables.add(
-            "error", "too-many-classes", message, remedy, plan.target, written.known, count=1
-        )
+        target, rows = tables.plan.target, classes.known
+        tables.add("error", "too-many-classes", message, remedy, target, rows, count=1)
 
 
 def rare_classes(tables: CheckedTables) -> None:
     """A class of two nodes cannot train, validate and test; what is done with it must be said."""
-    plan, labels = tables.plan, tables.labels
-    if labels is None or plan.target is None or plan.task == "regression":
+    plan, labels, classes = tables.plan, tables.labels, tables.classes
+    if labels is None or classes is None or len(labels.names) < 2 or are_names(classes):
         return
-    written = Labels.of(tables.nodes.distinct(plan.target))
-    rare, minimum = written.find_rare(plan.rare_classes)
-    if not rare.any() or len(labels.names) < 2 or 2 * len(written.names) > written.num_known:
-        return
-    counts, names = written.counts[rare], list(compress(written.names, rare))
-    shown = [f"{quote(name)} ({size})" for name, size in zip(names, counts, strict=True)]
-    hidden = len(shown) - MAX_NAMES_SHOWN
-    listed = ", ".join(shown[:MAX_NAMES_SHOWN]) + f" and {hidden:,} more" * (hidden > 0)
-    lost = count_of(int(counts.sum()), "node")
-    merged = plan.rare_classes == "merge" and OTHER in labels.names
+    rare, minimum = classes.find_rare(plan.rare_classes)
+    sizes = zip(compress(classes.names, rare), classes.counts[rare].tolist(), strict=True)
+    shown = listed([f"{quote(name)} ({size})" for name, size in sizes])
     if plan.rare_classes == "refuse":
         message = (
-            f"classes need {minimum} nodes to train, to validate and to test; too few have {listed}"
+            f"classes need {minimum} nodes to train, to validate and to test; too few: {shown}"
         )
         remedy = "add nodes, leave their target empty, or give --rare-classes drop or merge"
-    elif merged:
-        message = f"classes need {minimum} nodes: {lost} are of a class 'other' instead, {listed}"
+    elif plan.rare_classes == "merge" and OTHER in labels.names:
+        message = f"classes need {minimum} nodes; these become one class 'other': {shown}"
         remedy = "add nodes, or give --rare-classes drop to leave them unlabelled"
     else:
-        message = f"classes need {minimum} nodes: the labels of {lost} are left out, {listed}"
+        message = f"classes need {minimum} nodes; the labels of these are left out: {shown}"
         remedy = "add nodes, or give --rare-classes merge to predict one class other in their place"
-    tables.add(
-        "error" if plan.rare_classes == "refuse" else "warning",
-        "rare-classes",
-        message,
-        remedy,
-        plan.target,
-        np.isin(written.codes, np.flatnonzero(rare)),
-        count=int(rare.sum()),
-    )
-
-
-def target_not_a_number(tables: CheckedTables) -> None:
-    """One cell of text would otherwise turn a regression into thousands of classes."""
-    plan = tables.plan
-    if plan.target is None or plan.task != "regression":
-        return
-    distinct = tables.nodes.distinct(plan.target)
-    wrong = ~np.isfinite(distinct.numbers) & ~distinct.missing
-    message = "{value} is not a finite number, and numbers are to be predicted"
-    remedy = (
-        "write a number, leave the cell empty, or give --task classification to predict classes"
-    )
-    tables.add("error", "target-not-a-number", message, remedy, plan.target, wrong[distinct.codes])
+    severity: Severity = "error" if plan.rare_classes == "refuse" else "warning"
+    rows = np.append(rare, False)[classes.codes]  # -1, no class, is the last
+    count = int(rare.sum())
+    tables.add(severity, "rare-classes", message, remedy, plan.target, rows, count=count)
 
 
 def number_as_classes(tables: CheckedTables) -> None:
     """Ratings or counts as classes lose their order."""
     plan, labels = tables.plan, tables.labels
-    if labels is None or plan.target is None or plan.task == "regression":
-        return
-    if any(column.reason == AS_CHOSEN for column in plan.columns) or len(labels.names) <= 2:
+    if tables.classes is None or labels is None or plan.target is None or len(labels.names) <= 2:
         return
     distinct = tables.nodes.distinct(plan.target)
     is_word = distinct.missing | distinct.is_one_of(MISSING_WORDS)
-    if any(map(CODE.fullmatch, distinct.texts)) or np.isnan(distinct.numbers[~is_word]).any():
-        return
-    message = f"the target is {len(labels.names)} different whole numbers, read as classes"
-    remedy = "give --task regression to predict the number"
-    tables.add("warning", "number-as-classes", message, remedy, plan.target)
-
-
-def few_labels(tables: CheckedTables) -> None:
-    """With few labels, differences between models are chance."""
-    plan, labels = tables.plan, tables.labels
-    if labels is not None and MIN_TO_SPLIT <= labels.num_known < 50:
-        message = (
-            f"only {labels.num_known:,} of {count_of(len(labels.codes), 'node')} have a value to "
-            "predict: chance will hide differences between models"
-        )
-        remedy = "label at least 50, better some hundreds"
-        tables.add("warning", "few-labels", message, remedy, plan.target)
-
-
-def unbalanced_classes(tables: CheckedTables) -> None:
-    """Accuracy looks excellent where nearly all nodes are of one class."""
-    plan, labels = tables.plan, tables.labels
-    if labels is None or plan.task == "regression" or len(labels.names) < 2:
-        return
-    largest = int(np.argmax(labels.counts))
-    size = int(labels.counts[largest])
-    if size >= 0.9 * labels.num_known:
-        message = (
-            f"{share_of(size, labels.num_known)} of the labelled nodes are "
-            f"{quote(labels.names[largest])}: always predicting it is as accurate"
-        )
-        remedy = "judge by the scores per class, not by accuracy, or add nodes of the other classes"
-        tables.add("warning", "unbalanced-classes", message, remedy, plan.target)
+    are_numbers = not np.isnan(distinct.numbers[~is_word]).any()
+    are_codes = any(map(CODE.fullmatch, distinct.texts))
+    if are_numbers and not are_codes and all(each.reason != AS_CHOSEN for each in plan.columns):
+        message = f"the target is {len(labels.names)} different whole numbers, read as classes"
+        remedy = "give --task regression to predict the number"
+        tables.add("warning", "number-as-classes", message, remedy, plan.target)
 
 
 def unknown_split(tables: CheckedTables) -> None:
     """A typo would take nodes out of the user's own split."""
     column = tables.plan.split_column
-    if column is None:
-        return
-    distinct = tables.nodes.distinct(column)
-    message = "{value} is none of train, validation and test"
-    remedy = "write one of them, or leave the cell empty for a node that takes no part"
-    rows = (role_of_values(distinct) < 0)[distinct.codes]
-    tables.add("error", "unknown-split", message, remedy, column, rows)
+    if column is not None:
+        distinct = tables.nodes.distinct(column)
+        message = "{value} is none of train, validation and test"
+        remedy = "write one of them, or leave the cell empty for a node that takes no part"
+        rows = (role_of_values(distinct) < 0)[distinct.codes]
+        tables.add("error", "unknown-split", message, remedy, column, rows)
 
 
 def unfilled_split(tables: CheckedTables) -> None:
@@ -208,17 +123,87 @@ def unfilled_split(tables: CheckedTables) -> None:
     if labels is not None:
         roles = np.where(labels.known, roles, 0)
     for role, word in enumerate(("train", "validation", "test"), 1):
-        part, kind = roles == role, "unfilled-split"
+        part = roles == role
         if not part.any():
-            labelled = "" if labels is None else "labelled "
-            message = f"no {labelled}node is for {word}"
+            message = f"no {'' if labels is None else 'labelled '}node is for {word}"
             remedy = (
                 f"write {word} for some of the nodes, or delete the column to have splits drawn"
             )
-            tables.add("error", kind, message, remedy, column)
+            tables.add("error", "unfilled-split", message, remedy, column)
         elif labels is not None and labels.numbers is None:
             absent = np.bincount(labels.codes[part], minlength=len(labels.names)) == 0
-            for at in np.flatnonzero(absent)[:1]:
-                message = f"class {quote(labels.names[at])} has no node for {word}"
+            if absent.any():
+                name = quote(labels.names[int(np.argmax(absent))])
+                message = f"class {name} has no node for {word}"
                 remedy = f"write {word} for some of them, or leave their target empty"
-                tables.add("error", kind, message, remedy, column)
+                tables.add("error", "unfilled-split", message, remedy, column)
+
+
+def gives_target_away(tables: CheckedTables) -> None:
+    """A column that is known only once the target is makes every score look perfect."""
+    labels = tables.labels
+    if labels is None or labels.num_known < 20:
+        return
+    for column in tables.plan.features:
+        distinct = tables.nodes.distinct(column.name)
+        if labels.numbers is not None:
+            r2 = r2_alone(distinct, column.kind, labels)
+            is_told, message = r2 > 0.99, f"the column alone tells the number: R² is {r2:.3f}"
+        else:
+            told, size = accuracy_alone(distinct, column.kind, labels), labels.num_known
+            minority = size - int(labels.counts.max())
+            allowed = min(0.02 * size, 0.15 * minority)
+            if column.kind == "numeric":  # a border between two classes costs the nodes beside it
+                allowed = max(allowed, min(2.0 * (len(labels.names) - 1), 0.2 * minority))
+            is_told = minority > 0 and (1 - told) * size <= allowed
+            message = f"the column alone tells the class of {100 * told:.0f} % of the nodes"
+        if is_told:
+            remedy = "leave it out with --ignore {column} if it is known only once the target is"
+            tables.add("warning", "gives-target-away", message, remedy, column.name)
+
+
+def accuracy_alone(distinct: Distinct, kind: ColumnKind, labels: Labels) -> float:
+    """Return the share of nodes whose class the other nodes with their value tell.
+
+    The others' most frequent class is predicted; ties, and values of a single node, are errors.
+    For numbers, also the class of three of the four nodes with the next numbers.
+    """
+    known = labels.known
+    classes, codes = labels.codes[known], value_codes(distinct, kind)[known]
+    nodes = pd.crosstab(codes, classes).to_numpy()
+    second, best = np.pad(np.sort(nodes, axis=1), ((0, 0), (1, 0)))[:, -2:].T
+    accuracy = float(best[best - 1 > second].sum()) / len(classes)
+    if kind == "numeric":
+        near = np.pad(classes[_order(distinct.numbers[distinct.codes[known]])], 2, mode="reflect")
+        agreeing = np.sum([near[at : at + len(classes)] == near[2:-2] for at in (0, 1, 3, 4)], 0)
+        accuracy = max(accuracy, float((agreeing >= 3).mean()))
+    return accuracy
+
+
+def r2_alone(distinct: Distinct, kind: ColumnKind, labels: Labels) -> float:
+    """Return the R² of predicting each number by the mean of the other nodes with its value.
+
+    For columns of numbers, by the mean of the nodes with the next smaller and larger number, if
+    that is better.
+    """
+    known = labels.known
+    y = np.asarray(labels.numbers)[known]
+    if not np.isfinite(y).all() or np.ptp(y) == 0:
+        return 0.0
+    codes = value_codes(distinct, kind)[known]
+    others = np.bincount(codes)[codes] - 1
+    means = (np.bincount(codes, y)[codes] - y) / np.maximum(others, 1)
+    predictions = [np.where(others > 0, means, y.mean())]
+    if kind == "numeric":
+        order = _order(distinct.numbers[distinct.codes[known]])
+        near = np.pad(y[order], 1, mode="reflect")
+        predictions.append(y.copy())
+        predictions[1][order] = (near[:-2] + near[2:]) / 2
+    errors = min(float(np.square(y - each).sum()) for each in predictions)
+    return 1 - errors / float(np.square(y - y.mean()).sum())
+
+
+def _order(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the order of numbers; equal ones are shuffled, since files may be sorted by class."""
+    drawn = np.random.default_rng(0).permutation(len(numbers))
+    return np.lexsort((drawn, numbers))

@@ -1,10 +1,12 @@
-"""Rules about columns of features."""
+"""Rules about the file, the ids and the features of the node table."""
 
 from __future__ import annotations
 
 from itertools import compress
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from crossgcn.data.tables.cells import (
     MISSING_WORDS,
@@ -12,14 +14,39 @@ from crossgcn.data.tables.cells import (
     find_date_formats,
     parse_dates,
 )
-from crossgcn.data.tables.checks.leaks import codes_of, find_copies, r2_told, share_told
-from crossgcn.data.tables.checks.problems import (
-    CheckedTables,
-    share_of,
-    show_name,
-)
+from crossgcn.data.tables.checks.problems import CheckedTables, show_name
 from crossgcn.data.tables.columns import MAX_CODES
 from crossgcn.data.tables.encode.words import MIN_COUNT
+from crossgcn.data.tables.plan import ColumnKind
+from crossgcn.data.tables.table import Distinct
+
+
+def text_encoding(tables: CheckedTables) -> None:
+    """A wrong guess of the encoding turns letters with accents into other categories."""
+    for table in filter(None, (tables.nodes, tables.edges)):
+        if table.encoding != "UTF-8":
+            message = f"the file is not UTF-8, and was read as {table.encoding}"
+            remedy = "check letters with accents; to be sure, save the file as 'CSV UTF-8'"
+            tables.add("warning", "text-encoding", message, remedy, table=table)
+
+
+def missing_id(tables: CheckedTables) -> None:
+    """Nodes without an id would all be one node."""
+    distinct = tables.nodes.distinct(tables.plan.id_column)
+    rows = distinct.blank[distinct.codes]
+    remedy = "give it one, or delete the row"
+    tables.add("error", "missing-id", "the node has no id", remedy, tables.plan.id_column, rows)
+
+
+def duplicate_id(tables: CheckedTables) -> None:
+    """With two rows for a node, edges would join either of them."""
+    column = tables.plan.id_column
+    distinct = tables.nodes.distinct(column)
+    rows = pd.Series(distinct.codes).duplicated().to_numpy() & ~distinct.blank[distinct.codes]
+    first = int(np.argmax(distinct.codes == distinct.codes[np.argmax(rows)])) if rows.any() else 0
+    message = f"{{value}} is already the id of row {tables.nodes.row_number(first)}"
+    remedy = "keep one row per node, or choose another column with --id-column"
+    tables.add("error", "duplicate-id", message, remedy, column, rows)
 
 
 def no_feature(tables: CheckedTables) -> None:
@@ -33,18 +60,25 @@ def no_feature(tables: CheckedTables) -> None:
         tables.add("error", "no-feature", message, remedy)
 
 
+def numeric_columns(tables: CheckedTables) -> list[str]:
+    """Return the columns that are read as numbers; the last is the target of a regression."""
+    plan = tables.plan
+    names = [column.name for column in plan.features if column.kind == "numeric"]
+    return names if plan.target is None or plan.task != "regression" else [*names, plan.target]
+
+
 def not_a_number(tables: CheckedTables) -> None:
     """Text among numbers would count as missing without a word."""
-    for column in tables.plan.features:
-        if column.kind != "numeric":
-            continue
-        distinct = tables.nodes.distinct(column.name)
+    for name in numeric_columns(tables):
+        distinct = tables.nodes.distinct(name)
         wrong = ~np.isfinite(distinct.numbers) & ~distinct.missing
         words = sorted({text for text in compress(distinct.texts, wrong) if text.isalpha()})
         added = f"give --missing {words[0]} if it means a missing value, " if words else ""
-        message = "{value} is not a finite number"
         remedy = f"write a number such as 1234.5, {added}or leave the cell empty"
-        tables.add("error", "not-a-number", message, remedy, column.name, wrong[distinct.codes])
+        if name == tables.plan.target:
+            remedy += ", or give --task classification to predict classes"
+        message = "{value} is not a finite number"
+        tables.add("error", "not-a-number", message, remedy, name, wrong[distinct.codes])
 
 
 def not_a_date(tables: CheckedTables) -> None:
@@ -63,12 +97,10 @@ def not_a_date(tables: CheckedTables) -> None:
         tables.add("error", "not-a-date", message, remedy, column.name, wrong[distinct.codes])
 
 
-def ambiguous_number(tables: CheckedTables) -> None:
-    """6.059 between thousands would be read as 6."""
-    numeric = [column.name for column in tables.plan.features if column.kind == "numeric"]
-    if tables.plan.task == "regression" and tables.plan.target is not None:
-        numeric.append(tables.plan.target)
-    for name in numeric:
+def ambiguous_value(tables: CheckedTables) -> None:
+    """6.059 between thousands would be read as 6; 3/4/2024 is in March or in April."""
+    kind = "ambiguous-value"
+    for name in numeric_columns(tables):
         distinct = tables.nodes.distinct(name)
         if not distinct.typed and distinct.style.decimal == ".":
             message = (
@@ -77,11 +109,7 @@ def ambiguous_number(tables: CheckedTables) -> None:
             )
             remedy = "if thousands are meant, write the numbers without the point"
             rows = find_ambiguous_points(distinct.texts)[distinct.codes]
-            tables.add("warning", "ambiguous-number", message, remedy, name, rows)
-
-
-def ambiguous_dates(tables: CheckedTables) -> None:
-    """3/4/2024 is the third of April or the fourth of March."""
+            tables.add("warning", kind, message, remedy, name, rows)
     for column in tables.plan.features:
         if column.kind != "date":
             continue
@@ -96,9 +124,7 @@ def ambiguous_dates(tables: CheckedTables) -> None:
             "the month apart"
         )
         remedy = "write dates as 2024-05-17"
-        tables.add(
-            "warning", "ambiguous-dates", message, remedy, column.name, differ[distinct.codes]
-        )
+        tables.add("warning", kind, message, remedy, column.name, differ[distinct.codes])
 
 
 def missing_word(tables: CheckedTables) -> None:
@@ -110,34 +136,34 @@ def missing_word(tables: CheckedTables) -> None:
     for name in names:
         distinct, is_target = nodes.distinct(name), name == plan.target
         for word in sorted(MISSING_WORDS):
-            said = distinct.is_one_of({word})
-            count, is_missing = distinct.num_cells(said), word in distinct.missing_words
+            cells = distinct.is_one_of({word})
+            count, is_missing = distinct.num_cells(cells), word in distinct.missing_words
             if count < max(3, 0.02 * len(nodes)) or is_missing == is_target:
                 continue
-            share = share_of(count, len(nodes))
+            message = f"{{value}} is in {count:,} of {len(nodes):,} cells and counts as "
             if is_target:
-                message = f"{{value}} is in {share} of the cells and counts as a class"
+                message += "a class"
                 remedy = f"if it means an unknown class, empty the cells, or give --missing {word}"
             else:
-                message = (
-                    f"{{value}} is in {share} of the cells and counts as missing, not as a category"
-                )
+                message += "missing, not as a category"
                 remedy = f"if it is a category, give --missing=-{word}"
-            tables.add("warning", "missing-word", message, remedy, name, said[distinct.codes])
+            tables.add("warning", "missing-word", message, remedy, name, cells[distinct.codes])
 
 
 def mixed_column(tables: CheckedTables) -> None:
     """One word turns a column of numbers into hundreds of categories."""
     for column in tables.columns:
+        if column.kind not in ("categorical", "ignored"):
+            continue
         distinct = tables.nodes.distinct(column.name)
         is_number = ~np.isnan(distinct.numbers)
-        num_numbers = distinct.num_cells(is_number)
-        if column.kind not in ("categorical", "ignored") or 2 * num_numbers < distinct.num_present:
-            continue
-        is_mixed = num_numbers < distinct.num_present
-        if is_mixed and len(np.unique(distinct.numbers[is_number])) > MAX_CODES:
-            share = share_of(num_numbers, distinct.num_present)
-            message = f"{{value}} is text in a column of which {share} is numbers, so all is text"
+        num_numbers, num_present = distinct.num_cells(is_number), distinct.num_present
+        are_codes = len(np.unique(distinct.numbers[is_number])) <= MAX_CODES
+        if num_present / 2 <= num_numbers < num_present and not are_codes:
+            message = (
+                f"{{value}} is text, and {num_numbers:,} of {num_present:,} cells are numbers: all "
+                "are read as text"
+            )
             remedy = (
                 "name words for missing values with --missing and take the rest as numbers with "
                 "--numeric {column}, or split the column"
@@ -148,28 +174,18 @@ def mixed_column(tables: CheckedTables) -> None:
 
 def id_as_feature(tables: CheckedTables) -> None:
     """By a number of its own for every node, a model learns nodes by heart."""
-    ids = tables.nodes.distinct(tables.plan.id_column)
+    ids, num_rows = tables.nodes.distinct(tables.plan.id_column), len(tables.nodes)
     for column in tables.plan.features:
-        distinct, num_rows = tables.nodes.distinct(column.name), len(tables.nodes)
+        distinct = tables.nodes.distinct(column.name)
         if len(distinct.values) < num_rows or num_rows < 20 or column.kind in ("list", "date"):
             continue
-        numbers = distinct.numbers
-        is_dense = column.kind == "categorical" or (
-            bool((np.isfinite(numbers) & (np.floor(numbers) == numbers)).all())
-            and float(np.ptp(numbers)) < 1.1 * num_rows
-        )
-        if is_dense or distinct.texts == ids.texts:
+        are_whole = bool((np.floor(distinct.numbers) == distinct.numbers).all())
+        are_dense = are_whole and np.ptp(distinct.numbers) < 1.1 * num_rows
+        if column.kind == "categorical" or are_dense or distinct.texts == ids.texts:
             message = "{value} is different for every node, like an id: models learn nodes by heart"
             remedy = "leave the column out with --ignore {column}"
-            tables.add(
-                "warning",
-                "id-as-feature",
-                message,
-                remedy,
-                column.name,
-                np.ones(num_rows, bool),
-                count=1,
-            )
+            rows = np.ones(num_rows, bool)
+            tables.add("warning", "id-as-feature", message, remedy, column.name, rows, count=1)
 
 
 def left_out(tables: CheckedTables) -> None:
@@ -202,41 +218,33 @@ def pooled_categories(tables: CheckedTables) -> None:
 
 def copied_column(tables: CheckedTables) -> None:
     """A copy of the target gives it away; copies of a feature share its importance."""
-    plan, nodes, codes = tables.plan, tables.nodes, {}
-    if plan.target is not None:
-        codes[plan.target] = nodes.distinct(plan.target).codes
-    for column in plan.features:
-        own = codes_of(nodes.distinct(column.name), column.kind)
-        different = column.kind == "numeric" and len(np.unique(own)) == len(own)
-        if not different and len(own) - np.bincount(own).max() >= 5:
-            codes[column.name] = own
-    for name, first in find_copies(codes).items():
-        what = ", which is to be predicted" if first == plan.target else ""
-        message = f"it says the same as column {show_name(first)}{what}"
-        remedy = "leave one of them out with --ignore {column}"
-        tables.add("warning", "copied-column", message, remedy, name)
+    target = tables.plan.target
+    first_with: dict[bytes, str] = {}
+    if target is not None:
+        first_with[_pattern(tables.nodes.distinct(target).codes)] = target
+    for column in tables.plan.features:
+        codes = value_codes(tables.nodes.distinct(column.name), column.kind)
+        counts = np.bincount(codes)
+        all_different = column.kind == "numeric" and counts.max() == 1
+        if all_different or len(codes) - counts.max() < 5:
+            continue
+        first = first_with.setdefault(_pattern(codes), column.name)
+        if first != column.name:
+            what = ", which is to be predicted" if first == target else ""
+            message = f"it says the same as column {show_name(first)}{what}"
+            remedy = "leave one of them out with --ignore {column}"
+            tables.add("warning", "copied-column", message, remedy, column.name)
 
 
-def gives_target_away(tables: CheckedTables) -> None:
-    """A column that is known only once the target is makes every score look perfect."""
-    plan, labels, nodes = tables.plan, tables.labels, tables.nodes
-    if labels is None or labels.num_known < 20:
-        return
-    for column in plan.features:
-        distinct = nodes.distinct(column.name)
-        if labels.numbers is not None:
-            r2 = r2_told(distinct, column.kind, labels)
-            is_told, what = r2 > 0.99, f"the column alone tells the number: R² is {r2:.3f}"
-        elif len(labels.names) > 1:
-            told, size = share_told(distinct, column.kind, labels), labels.num_known
-            minority = size - int(labels.counts.max())
-            allowed = min(0.02 * size, 0.15 * minority)
-            if column.kind == "numeric":  # a border between two classes costs the nodes beside it
-                allowed = max(allowed, min(2.0 * (len(labels.names) - 1), 0.2 * minority))
-            is_told = (1 - told) * size <= allowed
-            what = f"the column alone tells the class of {100 * told:.0f} % of the nodes"
-        else:
-            return
-        if is_told:
-            remedy = "leave it out with --ignore {column} if it is known only once the target is"
-            tables.add("warning", "gives-target-away", what, remedy, column.name)
+def _pattern(codes: NDArray[np.int64]) -> bytes:
+    """Return bytes that are equal for columns whose values correspond one to one."""
+    return pd.factorize(codes)[0].astype(np.int32).tobytes()
+
+
+def value_codes(distinct: Distinct, kind: ColumnKind) -> NDArray[np.int64]:
+    """Return the value of each cell as a code; equal numbers have the same code."""
+    if kind == "numeric":
+        values = distinct.numbers
+    else:
+        values = np.where(distinct.missing, "", np.array(distinct.texts, dtype=object))
+    return pd.factorize(values, use_na_sentinel=False)[0][distinct.codes].astype(np.int64)
