@@ -14,8 +14,7 @@ from crossgcn.experiments.candidates import CANDIDATES, table_defaults
 from crossgcn.experiments.compare import TableExperiment
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.models.catalogue import settings_of_models
-from crossgcn.reports.summaries import summarise_comparison
-from crossgcn.reports.terminal.compare import summarise_candidates
+from crossgcn.reports.summaries import summarise_candidates, summarise_comparison
 from crossgcn.training.config import RunConfig
 from crossgcn.training.metrics import positive_class
 from crossgcn.training.records import describe_environment, write_summary

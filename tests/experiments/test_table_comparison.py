@@ -17,7 +17,7 @@ from crossgcn.experiments import compare as module
 from crossgcn.experiments.answers import CandidateResult, TableComparison
 from crossgcn.experiments.candidates import CANDIDATES
 from crossgcn.experiments.compare import TableExperiment
-from crossgcn.reports.terminal.compare import answer, summarise_candidates
+from crossgcn.reports.summaries import summarise_candidates
 
 SETTINGS: dict[str, Any] = {"splits": "stratified", "num_splits": 2, "epochs": 3, "bags": 2}
 INSTALLED = [name for name in CANDIDATES if not name.startswith("ebm")]
@@ -81,7 +81,7 @@ def test_a_clear_gain_over_the_twin_helps() -> None:
     )
     assert comparison.crosses is not None and comparison.crosses.verdict == "helps"
     assert comparison.recommended == "cross-hops-2"
-    crosses, graph, last = answer(comparison)
+    crosses, graph, last = summarise_candidates(comparison)["answer"]
     assert crosses.startswith("Crosses help. cross-hops-2 against cross-hops-1: +10.08 points")
     assert "95 % interval" in crosses and "5 splits" in crosses
     assert graph.startswith("The graph helps.")
@@ -92,7 +92,7 @@ def test_a_wide_interval_cannot_tell() -> None:
     """A gain of 2.3 points between -1.6 and +6.2 is no "do not help"."""
     comparison = measured({"cross-hops-1": BASE, "cross-hops-2": shifted(0.023, wobble=0.04)})
     assert comparison.crosses is not None and comparison.crosses.verdict == "cannot tell"
-    assert "Cannot tell: more splits needed" in answer(comparison)[0]
+    assert "Cannot tell: more splits needed" in summarise_candidates(comparison)["answer"][0]
     assert comparison.recommended == "cross-hops-2"
 
 
@@ -112,7 +112,7 @@ def test_nothing_helps_that_does_not_beat_a_constant() -> None:
         }
     )
     assert comparison.crosses is not None and comparison.crosses.verdict == "does not help"
-    assert "cross-hops-2 does not beat a constant" in answer(comparison)[0]
+    assert "cross-hops-2 does not beat a constant" in summarise_candidates(comparison)["answer"][0]
 
 
 NOISE = [0.53, 0.47, 0.52, 0.50, 0.54]
@@ -200,7 +200,7 @@ def test_a_better_black_box_is_named_with_what_is_given_up() -> None:
     )
     assert comparison.black_box is not None and comparison.black_box.verdict == "helps"
     assert comparison.recommended == "cross-hops-2"
-    *_, black_box, last = answer(comparison)
+    *_, black_box, last = summarise_candidates(comparison)["answer"]
     assert black_box.startswith("A black box is better. boosting-hops against cross-hops-2")
     assert (
         "Given up against boosting-hops, the black box with the best validation score: -5.00 points"

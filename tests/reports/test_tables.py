@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from crossgcn.reports.terminal.tables import (
+from crossgcn.reports.terminal.compare import (
     comparison_table,
     comparison_verdicts,
-    datasets_table,
     order_weight_lines,
     training_table,
 )
+from crossgcn.reports.terminal.tables import datasets_table
 
 SHARED = {
     "dataset": "cora",

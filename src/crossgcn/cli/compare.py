@@ -182,7 +182,7 @@ def _presets(
 
     def run(**work: Any) -> tuple[dict[str, Any], list[Any]]:
         from crossgcn.reports.summaries import summarise_comparison
-        from crossgcn.reports.terminal.tables import comparison_table, comparison_verdicts
+        from crossgcn.reports.terminal.compare import comparison_table, comparison_verdicts
 
         summary = summarise_comparison(experiment.run(**work), baseline)
         verdicts = map(Text, comparison_verdicts(summary))

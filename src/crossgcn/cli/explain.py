@@ -74,6 +74,7 @@ def explain(
         from crossgcn.data.tables.write import write_table
         from crossgcn.experiments.run_folder import open_run, refuse_overwriting
         from crossgcn.explanation.api import explain_run
+        from crossgcn.reports import summaries
         from crossgcn.reports.terminal import explain as screens
 
         trained = open_run(run)
@@ -100,14 +101,14 @@ def explain(
         frames, parts = [found.to_frame] * 2, screens.node_screen(summary, top)
     elif term:
         columns = [name for each in term for name in each.split(" × ")]
-        summary |= screens.summarise_term(whole, whole.term(*columns), output or 0)
+        summary |= summaries.summarise_term(whole, whole.term(*columns), output or 0)
         frame = pd.DataFrame(summary["terms"][0]["cells"])
         frames, parts = [lambda: frame] * 2, screens.term_screen(summary)
     else:
         _check_order(trained, order)
-        summary |= screens.summarise_terms(trained, whole, top, order, output)
+        summary |= summaries.summarise_terms(trained, whole, top, order, output)
         frames = [whole.to_frame, lambda: whole.to_frame(top, order)]
-        parts = screens.screen(summary)
+        parts = screens.terms_screen(summary)
     for path, frame in zip((csv, listed), frames, strict=True):
         if path is not None:
             write_table(path, frame().drop(columns=["features", "columns"], errors="ignore"))

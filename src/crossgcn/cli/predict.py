@@ -112,12 +112,14 @@ def predict(
 
 def _missing_edges(trained: RunFolder, with_edges: float, without: float) -> str:
     """Say what is lost without edges."""
-    from crossgcn.reports.format import get_metric
+    from crossgcn.reports.format import metric_text
+    from crossgcn.training.metrics import METRICS
 
-    metric = get_metric(trained.chosen.record["metric"])
+    name: str = trained.chosen.record["metric"]
     return (
         "the model was trained with edges, and none are given: the new nodes are judged by their "
         "own columns alone. On the test nodes of the training table, "
-        f"{metric.label} is {metric.show(without)} without edges and {metric.show(with_edges)} "
+        f"{METRICS[name].title} is {metric_text(name, without)} without edges and "
+        f"{metric_text(name, with_edges)} "
         "with them. Give a table of edges after that of the nodes"
     )

@@ -187,7 +187,7 @@ def _summarise(runs: RepeatedRuns, graph: TableGraph | None) -> dict[str, Any]:
 
 def _shown(summary: dict[str, Any], folder: Path) -> Iterator[RenderableType]:
     from crossgcn.explanation.api import can_be_explained
-    from crossgcn.reports.terminal.tables import order_weight_lines, training_table
+    from crossgcn.reports.terminal.compare import order_weight_lines, training_table
     from crossgcn.training.checkpoints import load_model
 
     yield training_table(summary)

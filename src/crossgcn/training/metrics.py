@@ -26,11 +26,12 @@ _NUMBER: tuple[Task, ...] = ("regression",)
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: the tasks it fits, how it is shown, and whether it should grow."""
+    """A metric: the tasks it fits, whether it should grow, and how it is shown."""
 
     title: str
     tasks: tuple[Task, ...]
     grows: bool = True
+    shown: Literal["percent", "number", "in unit of target"] = "percent"
 
 
 METRICS: Mapping[str, Metric] = {
@@ -39,12 +40,12 @@ METRICS: Mapping[str, Metric] = {
     "average_precision": Metric("average precision", _CLASSES),
     "balanced_accuracy": Metric("balanced accuracy", _CLASSES),
     "f1_macro": Metric("macro F1", _CLASSES),
-    "log_loss": Metric("log loss", _CLASSES, grows=False),
-    "brier": Metric("Brier score", _CLASSES, grows=False),
+    "log_loss": Metric("log loss", _CLASSES, grows=False, shown="number"),
+    "brier": Metric("Brier score", _CLASSES, grows=False, shown="number"),
     "calibration_error": Metric("calibration error", _CLASSES, grows=False),
-    "r2": Metric("R²", _NUMBER),
-    "rmse": Metric("RMSE", _NUMBER, grows=False),
-    "mae": Metric("MAE", _NUMBER, grows=False),
+    "r2": Metric("R²", _NUMBER, shown="number"),
+    "rmse": Metric("RMSE", _NUMBER, grows=False, shown="in unit of target"),
+    "mae": Metric("MAE", _NUMBER, grows=False, shown="in unit of target"),
 }
 """Every metric by name. Of several classes, ROC-AUC and average precision are means over the
 classes, each against the others. Of two, average precision is that of :func:`positive_class`."""

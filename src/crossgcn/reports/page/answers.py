@@ -14,7 +14,8 @@ from crossgcn.experiments.predict import score_without_edges
 from crossgcn.experiments.run_folder import RunFolder, metrics_of_test
 from crossgcn.explanation.reading import Floats
 from crossgcn.explanation.terms import Explanation, Term
-from crossgcn.reports.format import brief, briefs, get_metric, grows, shorten
+from crossgcn.reports.format import metric_text, round4, shorten, spread_text
+from crossgcn.training.metrics import METRICS
 from crossgcn.training.records import RECORD, RESULT
 
 Content = dict[str, Any]
@@ -28,18 +29,17 @@ def describe_metrics(run: RunFolder) -> list[Content]:
     tests = [metrics_of_test(one.record) for one in run.runs]
     described = []
     for name in sorted(tests[0], key=lambda name: name != first):
-        metric = get_metric(name)
+        metric = METRICS[name]
         values = [test[name] for test in tests]
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
         described.append(
             {
                 "name": name,
-                "label": metric.label,
-                "percent": metric.percent,
-                "grows": grows(name),
-                "values": briefs(values),
-                "text": metric.spread(float(np.mean(values)), spread)
-                + ("\u00a0%" if metric.percent else ""),
+                "label": metric.title,
+                "percent": metric.shown == "percent",
+                "values": round4(values),
+                "text": spread_text(name, float(np.mean(values)), spread)
+                + ("\u00a0%" if metric.shown == "percent" else ""),
             }
         )
     return described
@@ -52,7 +52,7 @@ def read_comparison(folder: Path, run: RunFolder) -> Content:
     name = result.get("metric", "accuracy")
     record = next(folder.rglob(RECORD), None)
     try:
-        metric, answers = get_metric(name), result["answers"]
+        metric, answers = METRICS[name], result["answers"]
         if record is not None:
             compared = read_json_object(record, "give the whole folder", "compare again")["dataset"]
             if compared["sha256"] != run.chosen.record["dataset"]["sha256"]:
@@ -72,14 +72,14 @@ def read_comparison(folder: Path, run: RunFolder) -> Content:
                     "name": shorten(model["model"]),
                     "words": shorten(model.get("description") or ""),
                     "glass_box": bool(model.get("glass_box")),
-                    "values": briefs(values),
-                    "text": metric.spread(float(np.mean(values)), spread),
+                    "values": round4(values),
+                    "text": spread_text(name, float(np.mean(values)), spread),
                     "parameters": model.get("parameters") or None,
                 }
             )
         return {
-            "metric": metric.label,
-            "percent": metric.percent,
+            "metric": metric.title,
+            "percent": metric.shown == "percent",
             "models": models,
             "recommended": places[result["recommended"]],
             "sentences": [shorten(sentence, 600) for sentence in result["answer"]],
@@ -133,13 +133,13 @@ def answer_in_words(
         ]
     if run.data.edge_index.size(1) and not any("graph" in question for question, _ in answers):
         with_edges, without = score_without_edges(run)
-        metric = get_metric(run.chosen.record["metric"])
+        metric = run.chosen.record["metric"]
         answers.append(
             (
                 "Does the graph matter?",
-                f"With its edges the model has a test {metric.label} of {metric.show(with_edges)}, "
-                f"without them {metric.show(without)}. That is this model; one trained without "
-                "edges may do better.",
+                f"With its edges the model has a test {METRICS[metric].title} of "
+                f"{metric_text(metric, with_edges)}, without them {metric_text(metric, without)}. "
+                "That is this model; one trained without edges may do better.",
             )
         )
     if terms is not None:
@@ -169,7 +169,7 @@ def five_terms(terms: Explanation) -> list[Content]:
             "whose": term.whose,
             "importance": f"{float(term.importance.mean()):.3g}",
             "error": None if term.error is None else f"{float(term.error.mean()):.2g}",
-            "share": brief(
+            "share": round4(
                 float(term.importance.mean()) / max(float(ranked[0].importance.mean()), 1e-12)
             ),
             "words": describe_in_words(terms, term, int(term.importance.argmax())),
@@ -221,6 +221,8 @@ def _guess(run: RunFolder, metrics: Sequence[Content]) -> str:
         ("rmse", "the mean") if y.is_floating_point() else ("accuracy", "the most frequent class")
     )
     ours = next(metric["text"] for metric in metrics if metric["name"] == name)
-    metric, guess = get_metric(name), float(np.mean(values))
-    first = "Always" if metrics[0]["name"] == name else f"Its {metric.label} is {ours}; always"
-    return f"{first} predicting {words} has {metric.show(guess)}."
+    metric, guess = name, float(np.mean(values))
+    first = (
+        "Always" if metrics[0]["name"] == name else f"Its {METRICS[name].title} is {ours}; always"
+    )
+    return f"{first} predicting {words} has {metric_text(metric, guess)}."

@@ -22,7 +22,7 @@ from crossgcn.explanation.products import Products
 from crossgcn.explanation.reading import NotASum
 from crossgcn.explanation.terms import Explanation
 from crossgcn.models.cross_hops import CrossHops
-from crossgcn.reports.format import brief, briefs, count, shorten
+from crossgcn.reports.format import count, round4, shorten
 from crossgcn.reports.page.answers import answer_in_words, describe_metrics, five_terms
 from crossgcn.reports.page.nodes import adjacency, pack_nodes
 from crossgcn.reports.page.performance import measure_classes, measure_numbers
@@ -72,7 +72,7 @@ def collect_run(
         "target": target,
         "task": "number" if is_number else "classes",
         "classes": [] if is_number else classes,
-        "range": briefs([known.min(), known.max()]) if is_number else None,
+        "range": round4([known.min(), known.max()]) if is_number else None,
         "sizes": {
             "nodes": len(run.ids),
             "edges": _num_edges(run),
@@ -144,7 +144,7 @@ def _curve(run: FinishedRun) -> Content:
         "split": run.record["split"]["index"] + 1,
         "chosen": run.record["best_epoch"],
         **{
-            name: [brief(values[place]) for place in kept if place < len(values)]
+            name: [round4(values[place]) for place in kept if place < len(values)]
             for name, values in metrics.items()
             if name in ("epoch", "train_loss", "validation_loss", "validation_score")
         },
@@ -213,7 +213,7 @@ def _order_weights(run: RunFolder) -> list[Content]:
     return [
         {
             "name": f"layer {place}, order {order}",
-            "values": briefs(np.abs(weights)),
+            "values": round4(np.abs(weights)),
             "learned": learned,
         }
         for place, layer in enumerate(layers, 1)

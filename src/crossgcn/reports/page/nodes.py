@@ -13,7 +13,7 @@ from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.explanation.node import NodeExplanation
 from crossgcn.explanation.reading import Floats, Ints
 from crossgcn.explanation.terms import Explanation
-from crossgcn.reports.format import brief, shorten
+from crossgcn.reports.format import round4, shorten
 
 STEPS = 8
 """Bars of a waterfall, besides the start and the rest."""
@@ -64,7 +64,7 @@ def pack_nodes(
     labels, rows = Labels(), []
 
     def describe(node: int) -> list[Any]:
-        truth = brief(float(y[node])) if is_number else int(y[node])
+        truth = round4(float(y[node])) if is_number else int(y[node])
         return [shorten(run.shown[node]), truth if known[node] else None]
 
     for done, node in enumerate(order, 1):
@@ -73,8 +73,8 @@ def pack_nodes(
         row = {
             "id": name,
             "true": truth,
-            "predicted": brief(float(predicted[node])) if is_number else label,
-            "probability": None if probabilities is None else brief(probabilities[node, label]),
+            "predicted": round4(float(predicted[node])) if is_number else label,
+            "probability": None if probabilities is None else round4(probabilities[node, label]),
             "role": int(roles[node]),
             "degree": int(degree[node]),
         }
@@ -121,9 +121,9 @@ def pack_steps(explained: NodeExplanation, labels: Labels) -> Row:
     steps = zip(explained.terms[:STEPS], explained.values[:STEPS].tolist(), strict=True)
     return {
         "output": explained.place,
-        "start": brief(explained.average),
-        "score": brief(explained.score),
-        "steps": [[labels[term.name], term.whose, brief(value)] for term, value in steps],
+        "start": round4(explained.average),
+        "score": round4(explained.score),
+        "steps": [[labels[term.name], term.whose, round4(value)] for term, value in steps],
     }
 
 
@@ -141,7 +141,7 @@ def neighbourhood(
     links = sp.triu(graph[shown][:, shown]).tocoo() if shown else None
     return {
         "near": [
-            [*describe(node), brief(amount), 1 if node in direct else 2] for node, amount in near
+            [*describe(node), round4(amount), 1 if node in direct else 2] for node, amount in near
         ],
         "links": [] if links is None else np.stack([links.row, links.col], axis=1).tolist(),
         "others": max(len(direct), len(explained.neighbours)) - len(shown),

@@ -13,7 +13,7 @@ from sklearn.metrics import confusion_matrix, precision_recall_curve, roc_curve
 
 from crossgcn.explanation.inside import number_text
 from crossgcn.explanation.reading import Floats, Ints
-from crossgcn.reports.format import brief, briefs, count, shorten
+from crossgcn.reports.format import count, round4, shorten
 
 _MOST_POINTS, _MOST_CURVES, _MOST_CLASSES, _BINS, _PARTS = 1_000, 12, 40, 10, 5
 _GRID = np.linspace(0, 1, 61)
@@ -95,8 +95,8 @@ def measure_numbers(
     return {
         "measure": "RMSE",
         "tested": len(truth),
-        "points": [briefs(pair) for pair in np.stack([truth, answers], axis=1)[kept]],
-        "middle": brief(float(np.median(np.abs(truth - answers)))) if len(truth) else None,
+        "points": [round4(pair) for pair in np.stack([truth, answers], axis=1)[kept]],
+        "middle": round4(float(np.median(np.abs(truth - answers)))) if len(truth) else None,
         "by_degree": _by_part(
             [degree[test] for test in tests], missed, _root_mean_square, _degree_parts(degree)
         ),
@@ -109,7 +109,7 @@ def _root_mean_square(values: Any) -> float:
 
 
 def _share(part: int, whole: int) -> float | None:
-    return brief(part / whole) if whole else None
+    return round4(part / whole) if whole else None
 
 
 def _curves(
@@ -122,12 +122,12 @@ def _curves(
         if not truth.any() or truth.all():
             continue
         false_rate, true_rate, _ = roc_curve(truth, chances[test, label])
-        roc.append(briefs(np.interp(_GRID, false_rate, true_rate)))
+        roc.append(round4(np.interp(_GRID, false_rate, true_rate)))
         exact, found, _ = precision_recall_curve(truth, chances[test, label])
         place = np.searchsorted(-found, -_GRID, side="right") - 1  # the last with such a recall
-        precision.append(briefs(exact[np.maximum(place, 0)]))
+        precision.append(round4(exact[np.maximum(place, 0)]))
     share = float(np.mean([(y[test] == label).mean() for test in tests]))
-    return {"name": name, "roc": roc, "precision": precision, "share": brief(share)}
+    return {"name": name, "roc": roc, "precision": precision, "share": round4(share)}
 
 
 def _calibrate(confidence: Floats, right: Any) -> dict[str, Any]:
@@ -135,8 +135,8 @@ def _calibrate(confidence: Floats, right: Any) -> dict[str, Any]:
     bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
     rows = [
         {
-            "confidence": brief(float(confidence[bins == each].mean())),
-            "right": brief(float(right[bins == each].mean())),
+            "confidence": round4(float(confidence[bins == each].mean())),
+            "right": round4(float(right[bins == each].mean())),
             "nodes": int((bins == each).sum()),
         }
         for each in np.unique(bins)
@@ -165,7 +165,7 @@ def _by_part(
     for name, low, high in parts:
         inside = [(each >= low) & (each < high) for each in values]
         found = [
-            brief(float(measure(result[mask])))
+            round4(float(measure(result[mask])))
             for result, mask in zip(results, inside, strict=True)
             if mask.any()
         ]

@@ -11,7 +11,7 @@ from crossgcn.explanation.inside import make_grid
 from crossgcn.explanation.products import Products
 from crossgcn.explanation.reading import Floats
 from crossgcn.explanation.terms import Explanation, Term
-from crossgcn.reports.format import brief, briefs, shorten
+from crossgcn.reports.format import round4, shorten
 
 
 def pack_terms(whole: Explanation, most: int) -> dict[str, Any]:
@@ -48,8 +48,8 @@ def pack_products(found: Products, most: int) -> dict[str, Any]:
             {
                 "columns": [shorten(name) for name in row["columns"]],
                 "whose": row["whose"],
-                "importance": {output: brief(row["importance"])},
-                "error": None if row["error"] is None else {output: brief(row["error"])},
+                "importance": {output: round4(row["importance"])},
+                "error": None if row["error"] is None else {output: round4(row["error"])},
             }
         )
     return {
@@ -64,7 +64,7 @@ def pack_products(found: Products, most: int) -> dict[str, Any]:
 def _pack_term(whole: Explanation, term: Term, outputs: Sequence[int]) -> dict[str, Any]:
     def by_output(values: Any) -> dict[int, Any]:
         return {
-            output: briefs(values[..., output]) if np.ndim(values) > 1 else brief(values[output])
+            output: round4(values[..., output]) if np.ndim(values) > 1 else round4(values[output])
             for output in outputs
         }
 
@@ -83,7 +83,7 @@ def _pack_term(whole: Explanation, term: Term, outputs: Sequence[int]) -> dict[s
         {
             "name": shorten(axis.name),
             "labels": [shorten(label, 60) for label in axis.labels],
-            "at": None if axis.at is None else briefs(axis.at),
+            "at": None if axis.at is None else round4(axis.at),
             "share": axis.is_share or neighbours_seen,
             "left_out": axis.left_out,
         }
@@ -102,4 +102,4 @@ def _pack_term(whole: Explanation, term: Term, outputs: Sequence[int]) -> dict[s
 def _histogram(numbers: Floats) -> dict[str, list[Any]]:
     low, high = np.quantile(numbers, [0.002, 0.998])
     counts, edges = np.histogram(np.clip(numbers, low, high), bins=30)
-    return {"edges": briefs(edges), "counts": counts.tolist()}
+    return {"edges": round4(edges), "counts": counts.tolist()}

@@ -1,182 +1,176 @@
-"""The result of ``compare`` on a user's tables: one JSON object, one table, a few sentences."""
+"""The results of ``train`` and ``compare`` at the terminal."""
 
 from __future__ import annotations
 
-from rich.console import Group
+from collections.abc import Iterator
+from statistics import fmean
+
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from crossgcn.experiments.answers import CandidateResult, QuestionAnswer, TableComparison
-from crossgcn.experiments.statistics import PairedDifference
-from crossgcn.reports.format import Summary, count, get_metric, interval_text, paired_text
-from crossgcn.reports.summaries import mean_and_sd, paired
-from crossgcn.reports.terminal.tables import number_columns
+from crossgcn.experiments.statistics import summarise
+from crossgcn.reports.format import (
+    Summary,
+    change_text,
+    count,
+    interval_text,
+    metric_title,
+    spread_text,
+)
+from crossgcn.reports.terminal.tables import make_table
 from crossgcn.training.metrics import METRICS
 
-INTERVALS = (
-    "The 95 % interval is of the mean gain over random splits of this table. corrected_interval "
-    "is wider: it is for a new table of the same kind."
-)
-"""What ``--json`` says of intervals."""
+_TRAINING = {
+    "epochs": "epochs",
+    "learning_rate": "rate",
+    "weight_decay": "decay",
+    "hidden_channels": "width",
+}
 
 
-def summarise_candidates(comparison: TableComparison, baseline: str | None = None) -> Summary:
-    """Return models and answers, for ``--json`` and ``result.json``.
+def training_table(summary: Summary) -> Group:
+    """Return the result of ``train``; for a user's own tables with every metric."""
+    metric = summary["metric"]
+    validation = fmean(summary["validation_score"])  # negated if it should shrink
+    validation = validation if METRICS[metric].grows else -validation
+    row = [*_first_cells(summary), spread_text(metric, validation), f"{summary['seconds']:.0f}"]
+    table = make_table([row], ["model"], ["layers", "mean ± sd", "validation", "seconds"])
+    parts = _titled(summary, table)
+    if "target" in summary:
+        parts += ["", _other_metrics(summary)]
+    return Group(*parts)
 
-    Args:
-        baseline: The model that the others are paired with; by default the twin without crosses.
+
+def order_weight_lines(summary: Summary) -> list[str]:
+    """Return the absolute order weights of each layer with crosses, averaged over runs.
+
+    Signs carry no meaning: flipping the sign of an order weight and of its projection changes
+    nothing.
     """
-    crosses = comparison.crosses
-    plain = baseline or (comparison.results[0].name if crosses is None else crosses.against)
-    questions = {
-        "crosses": crosses,
-        "graph": comparison.graph,
-        "black_box": comparison.black_box,
-    }
-    return {
-        "task": comparison.task,
-        "metric": comparison.metric,
-        "baseline": plain,
-        "models": [_model(comparison, result, plain) for result in comparison.results],
-        "answers": {name: _question(asked) for name, asked in questions.items()},
-        "intervals": INTERVALS,
-        "recommended": comparison.recommended,
-        "given_up": _given_up(comparison),
-        "answer": answer(comparison),
-    }
-
-
-def _question(asked: QuestionAnswer | None) -> Summary | None:
-    if asked is None:
-        return None
-    return {
-        "model": asked.model,
-        "against": asked.against,
-        "difference": asked.difference.mean,
-        "interval": asked.difference.interval(),
-        "corrected_interval": asked.corrected.interval(),
-        "verdict": asked.verdict,
-        "beats_constant": not asked.is_constant,
-    }
-
-
-def _given_up(comparison: TableComparison) -> Summary | None:
-    """Return the recommended model against the best black box, if one was compared."""
-    best = comparison.best(lambda result: not result.candidate.glass_box)
-    chosen = comparison.recommended
-    if best is None or best == chosen:
-        return None
-    difference = comparison.difference(chosen, best)
-    return {
-        "model": chosen,
-        "against": best,
-        "difference": difference.mean,
-        "interval": difference.interval(),
-    }
-
-
-def _model(comparison: TableComparison, result: CandidateResult, baseline: str) -> Summary:
-    itself = result.name == baseline
-    accuracy = result.test.get("accuracy")
-    return {
-        "model": result.name,
-        "description": result.candidate.description,
-        "glass_box": result.candidate.glass_box,
-        "parameters": result.parameters,
-        "test": {name: list(values) for name, values in result.test.items()},
-        **({} if accuracy is None else {"test_accuracy": list(accuracy)}),
-        **mean_and_sd(result.scores),
-        "validation_score": list(result.validation),
-        "chosen_trials": list(result.trials),
-        **paired(None if itself else comparison.difference(result.name, baseline)),
-        "seconds": result.seconds,
-        "train_options": None if result.train_options is None else list(result.train_options),
-    }
-
-
-def answer(comparison: TableComparison) -> list[str]:
-    """Return one sentence for each question, and which model to use."""
-    sentences = [
-        _sentence(comparison, comparison.crosses, "Crosses help", "Crosses do not help"),
-        _sentence(comparison, comparison.graph, "The graph helps", "The graph does not help"),
-        _sentence(
-            comparison,
-            comparison.black_box,
-            "A black box is better",
-            "A glass box is as good as a black box",
-        ),
-        _recommendation(comparison),
+    layers = zip(*summary["trained_order_weights"], strict=True)
+    means = ([fmean(map(abs, weights)) for weights in zip(*layer, strict=True)] for layer in layers)
+    return [
+        f"layer {number}: order weights |α| = {', '.join(f'{mean:.2f}' for mean in layer)}"
+        for number, layer in enumerate(means, 1)
+        if len(layer) > 1
     ]
-    return [sentence for sentence in sentences if sentence is not None]
 
 
-def _sentence(
-    comparison: TableComparison, asked: QuestionAnswer | None, helps: str, does_not: str
-) -> str | None:
-    if asked is None:
-        return None
-    words = {
-        "helps": helps,
-        "does not help": does_not,
-        "cannot tell": f"{helps}? Cannot tell: more splits needed (--num-splits)",
-    }[asked.verdict]
-    if asked.is_constant:
-        shown = "does not beat" if asked.verdict == "does not help" else "is not shown to beat"
-        words += f" ({asked.model} {shown} a constant)"
-    measured = _measured(comparison, asked.difference)
-    return f"{words}. {asked.model} against {asked.against}: {measured}."
+def comparison_table(summary: Summary) -> Group:
+    """Return the result of ``compare``: several models, each paired with the baseline."""
+    rows = [
+        [*_first_cells(model), _paired_text(model, model["metric"]), f"{model['seconds']:.0f}"]
+        for model in summary["models"]
+    ]
+    numbers = ["layers", "mean ± sd", f"paired to {summary['baseline']}", "seconds"]
+    return Group(*_titled(summary, make_table(rows, ["model"], numbers)))
 
 
-def _recommendation(comparison: TableComparison) -> str:
-    chosen = comparison.recommended
-    result = comparison.of(chosen)
-    words = f"Recommended: {chosen} ({result.candidate.description})"
-    best = comparison.best(lambda result: not result.candidate.glass_box)
-    if not result.candidate.glass_box:
-        return f"{words}, a black box."
-    words += ", an exact sum of named terms."
-    if best is None:
-        return f"{words} No black box was compared."
-    difference = comparison.difference(chosen, best)
-    is_loss = (difference.mean < 0) == METRICS[comparison.metric].grows
-    given = "Given up" if is_loss else "Nothing is given up"
-    return (
-        f"{words} {given} against {best}, the black box with the best validation score: "
-        f"{_measured(comparison, difference)}."
-    )
-
-
-def _measured(comparison: TableComparison, difference: PairedDifference) -> str:
-    metric = get_metric(comparison.metric)
-    unit = f"points of {metric.label}" if metric.percent else metric.label
-    text = f"{metric.change(difference.mean)} {unit}"
-    interval = difference.interval()
-    if interval is None:
-        return text
-    words = f"{interval_text(interval, comparison.metric)}, {difference.count} splits of this table"
-    return f"{text} ({words})"
+def comparison_verdicts(summary: Summary) -> list[str]:
+    """Return a sentence for each model whose paired difference has an interval."""
+    sentences = []
+    for model in summary["models"]:
+        interval, name = model["paired_interval"], model["metric"]
+        if interval is None:
+            continue
+        metric, relation = METRICS[name], "cannot be told apart from"
+        if interval[0] > 0 or interval[1] < 0:
+            relation = "beats" if (interval[0] > 0) == metric.grows else "falls behind"
+        unit = "points" if metric.shown == "percent" else metric.title
+        difference = change_text(name, model["paired_difference"])
+        sentences.append(
+            f"{model['model']} ({count(model['num_layers'], 'layer')}) {relation} "
+            f"{summary['baseline']}: {difference} {unit}, {interval_text(name, interval)}."
+        )
+    return sentences
 
 
 def candidates_table(summary: Summary) -> Group:
-    """Return all models as rows, glass boxes first."""
-    metric, baseline = summary["metric"], summary["baseline"]
-    shown = get_metric(metric)
-    title = shown.label
+    """Return the result of ``compare`` on tables: all models as rows, glass boxes first."""
+    metric, models = summary["metric"], summary["models"]
+    title = METRICS[metric].title
     if metric == "average_precision" and "positive_class" in summary:
         title += f" of {summary['positive_class']}"
-    title += ", %" if shown.percent else ""
-    has_accuracy = metric != "accuracy" and "test_accuracy" in summary["models"][0]
-    more = ["accuracy, %"] if has_accuracy else []
-    table = number_columns("model", title, f"gain over {baseline}", *more, "seconds")
-    for position, model in enumerate(summary["models"]):
-        if position and summary["models"][position - 1]["glass_box"] and not model["glass_box"]:
-            table.add_section()
-        cells = [shown.spread(model["mean"], model["sd"]), paired_text(model | {"metric": metric})]
+    title += ", %" if METRICS[metric].shown == "percent" else ""
+    has_accuracy = metric != "accuracy" and "test_accuracy" in models[0]
+    numbers = [title, f"gain over {summary['baseline']}"]
+    numbers += ["accuracy, %"] * has_accuracy + ["seconds"]
+    rows = []
+    for model in models:
+        row = [model["model"], spread_text(metric, model["mean"], model["sd"])]
+        row.append(_paired_text(model, metric))
         if has_accuracy:
-            accuracies = model["test_accuracy"]
-            cells.append(f"{100 * sum(accuracies) / len(accuracies):.1f}")
-        table.add_row(model["model"], *cells, f"{model['seconds']:.0f}")
+            row.append(spread_text("accuracy", fmean(model["test_accuracy"])))
+        rows.append([*row, f"{model['seconds']:.0f}"])
+    last_glass_box = sum(model["glass_box"] for model in models) - 1
+    table = make_table(rows, ["model"], numbers, lines_after=[last_glass_box])
     words = (
         f"{summary['dataset']}, {summary['target']}: {count(summary['num_splits'], 'split')}, "
         f"best of {count(summary['trials'], 'trial')} on the validation nodes"
     )
     return Group(Text(words, style="bold"), table)
+
+
+def _first_cells(model: Summary) -> list[str]:
+    """Return model, layers and score."""
+    score = spread_text(model["metric"], model["mean"], model["sd"])
+    return [model["model"], str(model["num_layers"]), score]
+
+
+def _paired_text(model: Summary, metric: str) -> str:
+    """Return a paired difference with its standard error; a dash for the baseline itself."""
+    if model["paired_difference"] is None:
+        return "—"
+    difference = change_text(metric, model["paired_difference"])
+    if model["paired_se"] is None:
+        return difference
+    return f"{difference} ± {change_text(metric, model['paired_se']).lstrip('+')}"
+
+
+def _other_metrics(summary: Summary) -> RenderableType:
+    """Return the metrics besides the selecting one."""
+    rows = []
+    for name, values in summary["test"].items():
+        if name == summary["metric"]:
+            continue
+        title, measured = metric_title(name), summarise(values)
+        if name == "average_precision" and "positive_class" in summary:
+            title += f" of {summary['positive_class']}"
+        rows.append([title, spread_text(name, measured.mean, measured.sd)])
+    return make_table(rows, ["also on the test nodes"], ["mean ± sd"])
+
+
+def _titled(summary: Summary, table: RenderableType) -> list[RenderableType]:
+    models = summary.get("models", [summary])
+    title = f"{summary['dataset']}: {', '.join(_protocol(summary, models))}"
+    return [Text(title, style="bold"), table, Text(_notes(models), style="dim")]
+
+
+def _protocol(summary: Summary, models: list[Summary]) -> Iterator[str]:
+    """Yield what was measured, on which splits, how often."""
+    splits, runs = summary["num_splits"], summary["num_runs"]
+    seeds = runs // splits
+    yield f"test {metric_title(models[0]['metric'])}"
+    kind = "authors'" if summary["splits"] == "authors" else summary["splits"]
+    counted = count(splits, f"{kind} split")
+    yield counted if seeds == 1 else f"{counted} × {seeds} seeds"
+    if summary["splits"] == "stratified":
+        share = "60 %" if summary["train"] == "all" else f"{summary['train']} per class"
+        yield f"{share} to train, 20 % to validate, 20 % to test"
+    elif summary["train"] == "all":
+        yield "all labelled nodes"
+    elif summary["splits"] == "random":
+        yield f"{summary['train']} per class"
+    yield f"{' or '.join(sorted({str(model['epochs']) for model in models}))} epochs"
+
+
+def _notes(models: list[Summary]) -> str:
+    trained: dict[str, dict[str, None]] = {}
+    for model in models:
+        how = ", ".join(f"{word} {model[name]:g}" for name, word in _TRAINING.items())
+        trained.setdefault(how, {})[model["model"]] = None
+    seconds = "seconds: sum over all runs"
+    if len(trained) == 1:
+        return seconds
+    each = (f"{', '.join(names)}: {how}" for how, names in trained.items())
+    return f"trained differently ({'; '.join(each)}); {seconds}"
