@@ -17,7 +17,8 @@ from benchmarks.harness import Check, relative_error
 from benchmarks.peers import PeerTraining, Precision, order_of, product_precision
 from crossgcn import PreparedGraph, RunConfig, Split, build_model
 from crossgcn.experiments.candidates import hop_settings
-from crossgcn.graph.hops import HopColumns, HopRows, Scale
+from crossgcn.graph.hops import HopColumns
+from crossgcn.graph.standardise import HopRows, Scale
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.device import multiplying_in

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
-from crossgcn.graph.hops import HopColumns, HopPlan, fit_scale
-from crossgcn.graph.hops import standardise as standardise_columns
+from crossgcn.graph.hops import HopColumns, HopPlan
 from crossgcn.graph.neighbourhood import (
     Neighbourhood,
     NeighbourLabels,
@@ -23,6 +22,7 @@ from crossgcn.graph.neighbourhood import (
     neighbour_labels,
 )
 from crossgcn.graph.sparse_matrix import SparseMatrix
+from crossgcn.graph.standardise import fit_scale, standardise
 
 
 def to_csr(x: Tensor) -> Tensor:
@@ -189,7 +189,7 @@ def test_standardised_columns_of_neighbourhoods_have_mean_0_and_deviation_1() ->
     source = (x, torch.randint(200, (2, 900)))
     columns = HopColumns(*source, smoothing=Smoothing.none(4, 2)).without_labels
     assert isinstance(columns, Tensor)
-    scaled = standardise_columns(columns, fit_scale(columns, 4))
+    scaled = standardise(columns, fit_scale(columns, 4))
     assert isinstance(scaled, Tensor)
     assert torch.equal(scaled[:, :3], x[:, :3])  # flags stay flags
     torch.testing.assert_close(scaled[:, 3:].mean(0), torch.zeros(10), rtol=0, atol=1e-4)
@@ -237,7 +237,7 @@ def test_sparse_columns_are_scaled_like_dense_ones(
     x[:, :2] = x[:, :2].ceil()  # two flags and three numbers
     of_dense = HopColumns(x, edges, directed=directed)
     dense = of_dense.without_labels
-    monkeypatch.setattr("crossgcn.graph.hops._DENSE_BYTES", 0)
+    monkeypatch.setattr("crossgcn.graph.hops.DENSE_BYTES", 0)
     filled = HopColumns(to_csr(x), edges, directed=directed).without_labels
     assert isinstance(filled, Tensor)  # few columns, which neighbourhoods fill
     torch.testing.assert_close(filled, dense)
@@ -251,10 +251,10 @@ def test_sparse_columns_are_scaled_like_dense_ones(
     for expected_scale, scale_found in zip(fit_scale(dense, 5), fit_scale(sparse, 5), strict=True):
         torch.testing.assert_close(scale_found, expected_scale)
     scale = fit_scale(dense, 5)
-    scaled = standardise_columns(sparse, scale)
+    scaled = standardise(sparse, scale)
     assert isinstance(scaled, SparseMatrix)
     centered = torch.from_numpy(scaled.to_scipy().toarray()) - scale.center / scale.deviation
-    expected = standardise_columns(dense, scale)
+    expected = standardise(dense, scale)
     assert isinstance(expected, Tensor)
     torch.testing.assert_close(centered, expected, rtol=1e-4, atol=1e-4)
 
@@ -273,6 +273,6 @@ def test_means_on_a_device_are_the_same(weighted: bool) -> None:
     found = [torch.empty(300, 6), torch.empty_like(x, device=moved.num_neighbours.device)]
     for each, out in zip((near, moved), found, strict=True):
         strength = each.estimate_strength(x.to(out.device))
-        each.mean(x.to(out.device), out, x.mean(0), strength)
+        each.mean(x.to(out.device), x.mean(0), strength, out)
     torch.testing.assert_close(found[1].cpu(), found[0], rtol=1e-5, atol=1e-6)
     assert torch.equal(moved.num_neighbours.cpu(), near.num_neighbours)

@@ -14,8 +14,8 @@ from crossgcn import CrossGCNClassifier, build_model, load_model
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
-from crossgcn.graph.hops import fit_scale
 from crossgcn.graph.neighbourhood import neighbour_labels
+from crossgcn.graph.standardise import fit_scale
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.checkpoints import save_model
 
@@ -126,7 +126,7 @@ def test_sparse_columns_score_as_dense_ones(monkeypatch: pytest.MonkeyPatch) -> 
     x = x * (x > 0.5)
     model = trained(3, bags=2)
     expected = model(x, edges)
-    monkeypatch.setattr("crossgcn.graph.hops._DENSE_BYTES", 0)
+    monkeypatch.setattr("crossgcn.graph.hops.DENSE_BYTES", 0)
     monkeypatch.setattr("crossgcn.graph.hops._ENTRY_BYTES", 0)
     matrix = csr_array(x.numpy())
     sparse = csr_tensor(matrix.indptr, matrix.indices, matrix.data, (40, 3))

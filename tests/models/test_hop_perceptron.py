@@ -5,7 +5,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import make_splits
 from crossgcn.graph import SparseMatrix
-from crossgcn.graph.hops import fit_scale, standardise
+from crossgcn.graph.standardise import fit_scale, standardise
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import HopPerceptron
 from crossgcn.training.config import RunConfig

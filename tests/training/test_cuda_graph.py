@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from crossgcn import CrossGCN, train_full_batch
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.hops import HopRows, Scale
+from crossgcn.graph.standardise import HopRows, Scale
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training import device, full_batch, loop

@@ -23,9 +23,10 @@ from crossgcn.data.tables.graph import as_features, as_matrix, load_new_tables, 
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder, metrics_of_test
 from crossgcn.graph import PreparedGraph, SparseMatrix
-from crossgcn.graph.hops import HopColumns, HopRows
+from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.neighbourhood import NeighbourLabels
 from crossgcn.graph.sparse_matrix import Features
+from crossgcn.graph.standardise import HopRows
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.metrics import compute, positive_class

@@ -27,8 +27,9 @@ from crossgcn.explanation.terms import (
     sample_nodes,
 )
 from crossgcn.graph import SparseMatrix
-from crossgcn.graph.hops import HopPlan, Scale
+from crossgcn.graph.hops import HopPlan
 from crossgcn.graph.neighbourhood import NeighbourLabels
+from crossgcn.graph.standardise import Scale
 from crossgcn.models.cross_hops import CrossHops
 
 Numbers = Mapping[str, tuple[float, float]]

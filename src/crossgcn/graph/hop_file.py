@@ -259,7 +259,7 @@ def _read_rows(path: Path, parquet: pq.ParquetFile, file: HopFile) -> HopTable:
     )
     if file.plan.directed:
         data.directed = True
-    found = HopColumns.of_rows(
+    found = HopColumns.computed(
         columns, file.plan, file.smoothing, data.edge_index, data.get("edge_weight")
     )
     known = tuple(ids.to_pylist())

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from crossgcn.errors import BadInput
 from crossgcn.graph.neighbourhood import Neighbourhood, NeighbourLabels, Smoothing
-from crossgcn.graph.sparse_matrix import Features, SparseMatrix
+from crossgcn.graph.sparse_matrix import Features, SparseMatrix, join_columns
+from crossgcn.graph.standardise import DENSE_BYTES, Scale, fit_scale
 
-_LEAST_DEVIATION = 1e-3
-_DENSE_BYTES = 256 << 20
-"""Sparse columns up to this size are made dense, because dense products are faster."""
 _ENTRY_BYTES = 12
 """Size of an entry of a sparse matrix: its column and its value."""
-_ROWS = 1 << 16
-"""Rows that are computed at once."""
 
-
-_F = TypeVar("_F", Tensor, SparseMatrix)
+_ROWS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -102,7 +95,8 @@ class HopColumns:
     less than that of two hundred.
 
     Args:
-        x: Own columns, dense or ``torch.sparse_csr``, ``[nodes, columns]``.
+        x: Own columns, dense or ``torch.sparse_csr``, ``[nodes, columns]``. Dense ones may
+            require a gradient.
         edge_index: Sources and targets, ``[2, edges]``; a node's neighbours are the sources of
             its edges. Parallel edges add up.
         edge_weight: One weight per edge; ones by default.
@@ -129,22 +123,36 @@ class HopColumns:
     ) -> None:
         self.plan = HopPlan(x.size(1), hops, directed=directed)
         self._edges = edge_index, edge_weight, x.size(0)
-        own: Features = x if x.layout != torch.sparse_csr else SparseMatrix.from_torch(x)
-        self.without_labels: Features
-        if isinstance(own, SparseMatrix) and self._stays_sparse(own):
-            directions = self._directions
-            self.smoothing, blocks = _smooth(
-                own, lambda near, _, *of: near.mean_sparse(*of), directions, hops, smoothing
-            )
-            self.without_labels = _join(blocks, directions)
-            return
-        directions = self._directions
-        if device is not None and device.type != "cpu":
-            directions = [near.to(device) for near in directions]
-        self.without_labels, self.smoothing = self._compute(own, directions, smoothing, device)
+        directions, width = self._directions, x.size(1)
+        features: Features = x if x.layout != torch.sparse_csr else SparseMatrix.from_torch(x)
+        out = None
+        if not (x.requires_grad or self._stays_sparse(features)):
+            if device is not None and device.type != "cpu":
+                directions = [near.to(device) for near in directions]
+            out = self._with_room(features, device)
+            features = out[:, :width]
+        prior = _prior(features) if smoothing is None else smoothing.prior
+        blocks, strengths = [features], []
+        for block in range(self.plan.num_blocks):
+            near = directions[block % len(directions)]
+            last = blocks[max(0, block + 1 - len(directions))]  # the hop before, this direction
+            if smoothing is None:
+                strength = near.estimate_strength(last)
+            else:
+                strength = float(smoothing.strength[block])
+            room = None if out is None else out[:, (block + 1) * width : (block + 2) * width]
+            blocks.append(near.mean(last, prior, strength, room))
+            strengths.append(strength)
+        self.smoothing = Smoothing(prior, torch.tensor(strengths))
+        sizes = torch.stack([near.num_neighbours.log1p() for near in directions], dim=1)
+        if out is None:
+            out = join_columns([*blocks, sizes])
+        else:
+            out[:, -len(directions) :] = sizes
+        self.without_labels: Features = out
 
     @classmethod
-    def of_rows(
+    def computed(
         cls,
         columns: Tensor,
         plan: HopPlan,
@@ -185,201 +193,45 @@ class HopColumns:
         """Return all columns, with the labels of neighbours, on the CPU."""
         return join_columns([self.without_labels.to("cpu"), self.label_columns(labels)])
 
-    def of(self, x: Tensor) -> Tensor:
-        """Return the columns without labels of other features, with a gradient for them."""
+    def _stays_sparse(self, features: Features) -> bool:
+        """Return whether columns are sparse, large, and smaller than dense ones.
 
-        def mean(near: Neighbourhood, _: int, each: Tensor, prior: Tensor, by: float) -> Tensor:
-            share = near.share(by).to(x.dtype).unsqueeze(1)
-            return share * (near.mean_matrix(x.dtype) @ each) + (1 - share) * prior.to(x.dtype)
-
-        _, blocks = _smooth(x, mean, self._directions, self.plan.hops, self.smoothing)
-        joined = _join(blocks, self._directions)
-        assert isinstance(joined, Tensor)
-        return joined
-
-    def _stays_sparse(self, x: SparseMatrix) -> bool:
-        """Return whether sparse columns are large, and smaller than dense ones.
-
-        Most are zero only if there are far more own columns than a neighbourhood has different
-        values; the entries are estimated.
+        Most entries are zero only if there are far more own columns than a neighbourhood has
+        different values; their number is estimated.
         """
-        plan, num_nodes = self.plan, x.shape[0]
-        if 4 * num_nodes * plan.num_columns <= _DENSE_BYTES:
+        plan, num_nodes = self.plan, features.shape[0]
+        is_small = 4 * num_nodes * plan.num_columns <= DENSE_BYTES
+        if is_small or not isinstance(features, SparseMatrix):
             return False
-        own, degree = x.nonzeros / num_nodes, self._edges[0].size(1) / num_nodes
+        own, degree = features.nonzeros / num_nodes, self._edges[0].size(1) / num_nodes
         reached = (min(plan.num_features, own * degree**hop) for hop in range(1, plan.hops + 1))
         entries = own + len(self._directions) * sum(reached)
         return bool(_ENTRY_BYTES * entries < 4 * plan.num_columns)
 
-    def _compute(
-        self,
-        own: Features,
-        directions: Sequence[Neighbourhood],
-        given: Smoothing | None,
-        device: torch.device | None,
-    ) -> tuple[Tensor, Smoothing]:
-        """Return all columns as one dense matrix, and how they are smoothed."""
-        width, sides, num_nodes = self.plan.num_features, len(directions), own.shape[0]
-        dtype = own.values.dtype if isinstance(own, SparseMatrix) else own.dtype
+    def _with_room(self, features: Features, device: torch.device | None) -> Tensor:
+        """Return a dense matrix of all columns, of which the own ones are filled in."""
+        num_nodes, width = features.shape
+        dtype = features.values.dtype if isinstance(features, SparseMatrix) else features.dtype
         out = torch.zeros(num_nodes, self.plan.num_columns, dtype=dtype, device=device)
-        if isinstance(own, SparseMatrix):
-            for rows in torch.split(torch.arange(num_nodes), _ROWS):
-                dense = own.select_rows(rows).to_scipy().toarray()
-                out[rows[0] : rows[-1] + 1, :width] = torch.from_numpy(dense)
-        else:
-            out[:, :width] = own
-
-        def write(near: Neighbourhood, block: int, x: Tensor, prior: Tensor, by: float) -> Tensor:
-            means = out[:, (block + 1) * width : (block + 2) * width]
-            near.mean(x, means, prior, by)
-            return means
-
-        smoothing, _ = _smooth(out[:, :width], write, directions, self.plan.hops, given)
-        for side, near in enumerate(directions, start=-sides):
-            out[:, self.plan.num_columns + side] = near.num_neighbours.log1p()
-        return out, smoothing
+        if isinstance(features, Tensor):
+            out[:, :width] = features
+            return out
+        for rows in torch.split(torch.arange(num_nodes), _ROWS_AT_ONCE):
+            dense = features.select_rows(rows).to_scipy().toarray()
+            out[rows[0] : rows[-1] + 1, :width] = torch.from_numpy(dense)
+        return out
 
 
-def _smooth(
-    own: _F,
-    mean: Callable[[Neighbourhood, int, _F, Tensor, float], _F],
-    directions: Sequence[Neighbourhood],
-    hops: int,
-    given: Smoothing | None,
-) -> tuple[Smoothing, list[_F]]:
-    """Return the smoothing, and the own columns followed by all blocks of means.
-
-    Args:
-        mean: Takes a direction, the number of a block, the columns of which it has the means
-            (the own ones, or the last means of the same direction), the prior and the
-            strength; returns the block.
-    """
-    blocks, strengths, sides = [own], [], len(directions)
-    prior = _prior(own) if given is None else given.prior
-    for block in range(hops * sides):
-        near, x = directions[block % sides], blocks[max(0, block + 1 - sides)]
-        strengths.append(
-            near.estimate_strength(x) if given is None else float(given.strength[block])
-        )
-        blocks.append(mean(near, block, x, prior, strengths[-1]))
-    return Smoothing(prior, torch.tensor(strengths)), blocks
-
-
-def _join(blocks: Sequence[Features], directions: Sequence[Neighbourhood]) -> Features:
-    sizes = [near.num_neighbours.log1p().unsqueeze(1) for near in directions]
-    return join_columns([*blocks, *sizes])
-
-
-def _prior(own: Features) -> Tensor:
+def _prior(features: Features) -> Tensor:
     """Return the mean of each column, and 0 for flags: few neighbours then show few of them."""
-    if isinstance(own, SparseMatrix):
-        matrix = own.to_scipy().astype(np.float64)
-        flags = abs(matrix - matrix.power(2)).max(axis=0).toarray() == 0
-        return torch.from_numpy(np.where(flags, 0.0, matrix.mean(axis=0))).float()
-    total = torch.zeros(own.size(1), dtype=torch.float64, device=own.device)
-    flags = torch.ones(own.size(1), dtype=torch.bool, device=own.device)
-    for part in torch.split(own, _ROWS):
+    if isinstance(features, SparseMatrix):
+        matrix = features.to_scipy().astype(np.float64)
+        is_flag = abs(matrix - matrix.power(2)).max(axis=0).toarray() == 0
+        return torch.from_numpy(np.where(is_flag, 0.0, matrix.mean(axis=0))).float()
+    features = features.detach()
+    total = torch.zeros(features.size(1), dtype=torch.float64, device=features.device)
+    flags = torch.ones(features.size(1), dtype=torch.bool, device=features.device)
+    for part in torch.split(features, _ROWS_AT_ONCE):
         total += part.double().sum(0)
         flags &= ((part == 0) | (part == 1)).all(0)
-    return torch.where(flags, 0.0, total / max(len(own), 1)).float().cpu()
-
-
-class Scale(NamedTuple):
-    """Standardisation of columns: ``(x - center) / deviation``."""
-
-    center: Tensor
-    deviation: Tensor
-
-
-def fit_scale(columns: Features, num_features: int) -> Scale:
-    """Return the mean and the deviation of each column over all nodes.
-
-    Own columns whose values are between -1 and 1 (flags, ranks) are left as they are.
-    Standardising them would let the rarest flags dominate.
-
-    Args:
-        num_features: Own columns.
-    """
-    rows = columns.shape[0]
-    if isinstance(columns, SparseMatrix):
-        matrix = columns.to_scipy().astype(np.float64)
-        mean, square = matrix.mean(axis=0), matrix.power(2).mean(axis=0)
-        largest = abs(matrix).max(axis=0).toarray()
-    else:
-        total = torch.zeros(3, columns.size(1), dtype=torch.float64, device=columns.device)
-        for part in torch.split(columns, _ROWS):
-            part = part.double()
-            total[0] += part.sum(0)
-            total[1] += part.square().sum(0)
-            total[2] = torch.maximum(total[2], part.abs().amax(0))
-        mean, square, largest = total.cpu().numpy()
-        mean, square = mean / rows, square / rows
-    deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
-    constant = deviation <= 1e-6 * np.maximum(largest, 1e-30)
-    deviation = np.where(constant, 1.0, np.maximum(deviation, _LEAST_DEVIATION))
-    small = (np.arange(mean.size) < num_features) & (largest <= 1)
-    center, deviation = np.where(small, 0.0, mean), np.where(small, 1.0, deviation)
-    return Scale(torch.from_numpy(center).float(), torch.from_numpy(deviation).float())
-
-
-def standardise(columns: Features, scale: Scale) -> Features:
-    """Standardise columns; sparse ones are divided only, and the model subtracts the center."""
-    if isinstance(columns, SparseMatrix):
-        values = columns.values / scale.deviation.to(columns.values)[columns.columns]
-        return SparseMatrix(columns.row_offsets, columns.columns, values, columns.shape)
-    return (columns - scale.center.to(columns)).div_(scale.deviation.to(columns))
-
-
-class HopRows:
-    """Standardised columns, of which training and scoring read some rows at a time.
-
-    Small dense columns, and those on a GPU, are standardised once, others when they are read.
-
-    Args:
-        parts: Columns, side by side; on the device of the first.
-        scale: Their standardisation.
-        labels: Class or number of each node.
-
-    Attributes:
-        device: Where rows are; ``labels`` are on the CPU.
-        are_sparse: Whether rows are sparse matrices.
-    """
-
-    def __init__(self, parts: Sequence[Features], scale: Scale, labels: Tensor) -> None:
-        self.labels = labels
-        self.num_columns = sum(part.shape[1] for part in parts)
-        self.device = torch.device("cpu")
-        self._parts, self._scale = list(parts), scale
-        self._standardised: Features | None = None
-        dense = [part for part in parts if isinstance(part, Tensor)]
-        self.are_sparse = len(dense) < len(parts)
-        is_small = 4 * labels.numel() * self.num_columns <= _DENSE_BYTES
-        if not self.are_sparse and (is_small or dense[0].is_cuda):
-            together = join_columns([part.to(dense[0].device) for part in dense])
-            self._standardised = standardise(together, scale)
-            self.device = dense[0].device
-
-    def rows(self, nodes: Tensor) -> Features:
-        """Return the rows of some nodes."""
-        if self._standardised is not None:
-            return _select_rows(self._standardised, nodes)
-        rows = [_select_rows(part, nodes) for part in self._parts]
-        return standardise(join_columns(rows), self._scale)
-
-
-def join_columns(blocks: Sequence[Features]) -> Features:
-    """Put blocks of columns side by side; the result is sparse if one of them is."""
-    if len(blocks) == 1:
-        return blocks[0]
-    dense = [block for block in blocks if isinstance(block, Tensor)]
-    if len(dense) == len(blocks):
-        return torch.cat(dense, dim=1)
-    parts = [b.to_scipy() if isinstance(b, SparseMatrix) else sp.csr_array(b) for b in blocks]
-    return SparseMatrix.from_scipy(sp.hstack(parts, format="csr"))
-
-
-def _select_rows(block: Features, nodes: Tensor) -> Features:
-    if isinstance(block, SparseMatrix):
-        return block.select_rows(nodes)
-    # several times faster than block[nodes]
-    return block.index_select(0, nodes.to(block.device))
+    return torch.where(flags, 0.0, total / max(len(features), 1)).float().cpu()

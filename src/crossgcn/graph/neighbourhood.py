@@ -13,9 +13,8 @@ from torch import Tensor
 from crossgcn.graph.sparse_matrix import Features, SparseMatrix
 
 _COPY_BYTES = 1 << 29
-"""Memory for a copy of some columns of all nodes."""
-_ROWS = 1 << 16
-"""Rows that are smoothed at once."""
+"""Memory for a contiguous copy of some columns of all nodes."""
+_ROWS_AT_ONCE = 1 << 16
 _MOST_STRENGTH = 100.0
 _STRENGTH_BYTES = 64 << 20
 """Memory for the columns from which the strength of the smoothing is estimated."""
@@ -129,16 +128,32 @@ class Neighbourhood:
         total = self._sizes[1]
         return torch.where(total > 0, 1 / total, 0.0)
 
-    def mean(self, x: Tensor, out: Tensor, prior: Tensor, strength: float) -> None:
-        """Write the smoothed mean, weighted by edges, into a matrix."""
-        self._sum(x, out)
-        share = self.share(strength)
-        parts = (torch.split(each, _ROWS) for each in (out, self._inverse * share, 1 - share))
-        for rows, scale, rest in zip(*parts, strict=True):
-            rows *= scale.to(x.dtype).unsqueeze(1)
-            rows += rest.to(x.dtype).unsqueeze(1) * prior.to(x)
+    def mean(
+        self, x: Features, prior: Tensor, strength: float, out: Tensor | None = None
+    ) -> Features:
+        """Return the smoothed mean over neighbours, weighted by edges.
 
-    def share(self, strength: float) -> Tensor:
+        Of a sparse matrix, only columns with a prior are filled in. A dense mean has a gradient
+        for ``x``, unless it is written into a matrix ``out``, which takes the least memory.
+        """
+        share = self._share(strength)
+        scale, rest = self._inverse * share, 1 - share
+        if isinstance(x, SparseMatrix):
+            sums = self._matrix.to_scipy() @ x.to_scipy()
+            to_mean = sp.diags_array(scale.numpy().astype(sums.dtype))
+            column = sp.csr_array(rest.numpy().astype(sums.dtype)[:, None])
+            usual = sp.csr_array(prior.numpy().astype(sums.dtype)[None, :])
+            return SparseMatrix.from_scipy(to_mean @ sums + column @ usual)
+        scale, rest = scale.to(x.dtype).unsqueeze(1), rest.to(x.dtype).unsqueeze(1)
+        if out is None:
+            return scale * (self._matrix @ x) + rest * prior.to(x)
+        parts = (torch.split(each, _ROWS_AT_ONCE) for each in (self._sum(x, out), scale, rest))
+        for rows, scale_of_rows, rest_of_rows in zip(*parts, strict=True):
+            rows *= scale_of_rows
+            rows += rest_of_rows * prior.to(x)
+        return out
+
+    def _share(self, strength: float) -> Tensor:
         """Return the share of each node's own mean in its smoothed mean."""
         number = self._sizes[0]
         return torch.where(number > 0, number / (number + strength), 0.0)
@@ -171,22 +186,6 @@ class Neighbourhood:
         between = mean.var(0, correction=0).sum() - within * (1 / number).mean()
         return limit_strength(float(within), float(between))
 
-    def mean_matrix(self, dtype: torch.dtype) -> SparseMatrix:
-        """Return the matrix of the mean over neighbours."""
-        scale = sp.diags_array(self._inverse.numpy())
-        matrix = SparseMatrix.from_scipy(scale @ self._matrix.to_scipy().astype(np.float64))
-        matrix.values = matrix.values.to(dtype)
-        return matrix
-
-    def mean_sparse(self, x: SparseMatrix, prior: Tensor, strength: float) -> SparseMatrix:
-        """Return the smoothed mean of a sparse matrix; only columns with a prior are filled in."""
-        sums = self._matrix.to_scipy() @ x.to_scipy()
-        share = self.share(strength)
-        scale = sp.diags_array((self._inverse * share).numpy().astype(sums.dtype))
-        rest = sp.csr_array((1 - share).numpy().astype(sums.dtype)[:, None])
-        usual = sp.csr_array(prior.numpy().astype(sums.dtype)[None, :])
-        return SparseMatrix.from_scipy(scale @ sums + rest @ usual)
-
     def mean_labels(self, labels: NeighbourLabels, hop: int) -> Tensor:
         """Return the smoothed mean of the labels at the end of walks, and how many are known.
 
@@ -195,16 +194,16 @@ class Neighbourhood:
         start is left out, so no column shows a node its own label.
         """
         known = labels.known.unsqueeze(1)
-        own = torch.where(known, torch.cat([labels.values, torch.ones_like(known)], dim=1), 0.0)
-        own = own.double()
-        prior = own[:, :-1].sum(0) / own[:, -1].sum().clamp(min=1)
+        shown = torch.where(known, torch.cat([labels.values, torch.ones_like(known)], dim=1), 0.0)
+        shown = shown.double()
+        prior = shown[:, :-1].sum(0) / shown[:, -1].sum().clamp(min=1)
         if labels.prior is not None:
-            prior = labels.prior.to(own)
+            prior = labels.prior.to(shown)
         counts = self._counts.unsqueeze(1)
-        reached = counts * self._sum(own, torch.empty_like(own))
+        reached = counts * self._sum(shown, torch.empty_like(shown))
         if hop == 2:
-            reached = counts * self._sum(reached, torch.empty_like(own))
-            reached -= self._returns.unsqueeze(1) * own
+            reached = counts * self._sum(reached, torch.empty_like(shown))
+            reached -= self._returns.unsqueeze(1) * shown
         total, count = reached[:, :-1], reached[:, -1:].clamp(min=0)
         return torch.cat([(total + hop * prior) / (count + hop), count.log1p()], dim=1).float()
 

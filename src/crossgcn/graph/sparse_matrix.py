@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, Self
 
@@ -201,3 +202,21 @@ Features = Tensor | SparseMatrix
 
 ModelInputs = tuple[Features, tuple[SparseMatrix, ...]]
 """What a model is called with: features, and one matrix per hop."""
+
+
+def join_columns(blocks: Sequence[Features]) -> Features:
+    """Put blocks of columns side by side; the result is sparse if one of them is."""
+    if len(blocks) == 1:
+        return blocks[0]
+    dense = [block for block in blocks if isinstance(block, Tensor)]
+    if len(dense) == len(blocks):
+        return torch.cat(dense, dim=1)
+    parts = [b.to_scipy() if isinstance(b, SparseMatrix) else sp.csr_array(b) for b in blocks]
+    return SparseMatrix.from_scipy(sp.hstack(parts, format="csr"))
+
+
+def select_rows(x: Features, rows: Tensor) -> Features:
+    """Return some rows of dense or sparse features, in the given order."""
+    if isinstance(x, SparseMatrix):
+        return x.select_rows(rows)
+    return x.index_select(0, rows.to(x.device))  # several times faster than x[rows]

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from crossgcn.errors import BadInput, check_count
 from crossgcn.graph import SparseMatrix
-from crossgcn.graph.hops import HopColumns, HopPlan, Scale, join_columns, standardise
+from crossgcn.graph.hops import HopColumns, HopPlan
 from crossgcn.graph.neighbourhood import NeighbourLabels, Smoothing
-from crossgcn.graph.sparse_matrix import Features
+from crossgcn.graph.sparse_matrix import Features, join_columns
+from crossgcn.graph.standardise import Scale, standardise
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
 
@@ -166,14 +167,14 @@ class CrossHops(NodeClassifier):
                 "need weights of 0 or more; replace them, or leave edge_weight out"
             )
         hops = HopColumns(
-            x.detach().cpu(),
+            x.cpu(),
             edge_index.cpu(),
             weight,
             hops=self.plan.hops,
             directed=self.plan.directed,
             smoothing=self.smoothing,
         )
-        columns = hops.of(x.cpu()) if x.requires_grad else hops.without_labels
+        columns = hops.without_labels
         if self.plan.num_labels:
             if labels is None:
                 raise BadInput("this model sees the labels of neighbours: give labels")

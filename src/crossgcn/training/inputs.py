@@ -11,9 +11,10 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.hops import HopColumns, HopPlan, HopRows, Scale, fit_scale
+from crossgcn.graph.hops import HopColumns, HopPlan
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.graph.sparse_matrix import Features
+from crossgcn.graph.standardise import HopRows, Scale, fit_scale
 from crossgcn.models.catalogue import get_preset
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.config import RunConfig

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput
-from crossgcn.graph.hops import HopRows
 from crossgcn.graph.sparse_matrix import Features, SparseMatrix
+from crossgcn.graph.standardise import HopRows
 from crossgcn.kernels import has_numba
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.checkpoints import Checkpoint
