@@ -125,7 +125,7 @@ class HopColumns:
         self._edges = edge_index, edge_weight, x.size(0)
         directions, width = self._directions, x.size(1)
         features: Features = x if x.layout != torch.sparse_csr else SparseMatrix.from_torch(x)
-        out = None
+        out: Tensor | None = None
         if not (x.requires_grad or self._stays_sparse(features)):
             if device is not None and device.type != "cpu":
                 directions = [near.to(device) for near in directions]
@@ -145,11 +145,9 @@ class HopColumns:
             strengths.append(strength)
         self.smoothing = Smoothing(prior, torch.tensor(strengths))
         sizes = torch.stack([near.num_neighbours.log1p() for near in directions], dim=1)
-        if out is None:
-            out = join_columns([*blocks, sizes])
-        else:
+        if out is not None:
             out[:, -len(directions) :] = sizes
-        self.without_labels: Features = out
+        self.without_labels: Features = join_columns([*blocks, sizes]) if out is None else out
 
     @classmethod
     def computed(
