@@ -7,7 +7,6 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +20,6 @@ from crossgcn.compare_api import (
 )
 from crossgcn.data.tables.graph import (
     TableGraph,
-    choices_as_options,
     describe_encoding,
     load_tables,
 )
@@ -36,7 +34,7 @@ from crossgcn.explanation.api import explain
 from crossgcn.reports.page.render import write_report
 
 AnyTable = Path | str | pd.DataFrame | Table
-_CHOICES = {field.name for field in fields(TableChoices)}
+_CHOICES = set(TableChoices.model_fields)
 _WORK = ("workers", "threads", "device")
 
 
@@ -63,7 +61,7 @@ def from_tables(
     model._tables_read = {
         "dataset": _absolute(nodes),
         "edges": _absolute(edges),
-        "tables": choices_as_options(choices),
+        "tables": choices.as_options(),
     }
     return model
 

@@ -18,8 +18,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.graph import ROLE_NAMES, canonical_graph
-from crossgcn.data.tables.encode.words import Unseen
 from crossgcn.data.tables.graph import as_features, as_matrix, load_new_tables, read_encoding
+from crossgcn.data.tables.kinds.base import Unseen
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder, metrics_of_test
 from crossgcn.graph import PreparedGraph, SparseMatrix

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.tables.encode.numbers import NumberEncoder
 from crossgcn.data.tables.graph import read_encoding
+from crossgcn.data.tables.kinds.numeric import NumberEncoder
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.experiments.predict import Scored
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder, open_run

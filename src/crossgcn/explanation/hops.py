@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import k_hop_subgraph
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.tables.encode.numbers import MAX_DEVIATIONS
+from crossgcn.data.tables.kinds.numeric import MAX_DEVIATIONS
 from crossgcn.explanation.polynomial import Polynomial, as_array
 from crossgcn.explanation.purify import Terms, cells_per_node
 from crossgcn.explanation.reading import Floats, Ints

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +10,16 @@ import pandas as pd
 import pytest
 import torch
 
-from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.graph import TableGraph, load_new_tables, load_tables
-from crossgcn.data.tables.labels import name_classes
-from crossgcn.data.tables.plan import TableChoices, TablePlan
+from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.tables.graph import (
+    TableGraph,
+    describe_encoding,
+    load_new_tables,
+    load_tables,
+    read_encoding,
+)
+from crossgcn.data.tables.labels import Labels
+from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.table import Distinct
 from crossgcn.errors import BadInput
 
@@ -130,11 +138,10 @@ def test_the_words_for_a_missing_value_can_be_chosen_and_are_kept() -> None:
     assert "tags:?" in features(usual, "tags") and "tags:none" not in features(usual, "tags")
     choices = TableChoices(target="buys", missing=("?", "-none"))
     graph = load_tables(nodes, edges, choices)
-    assert graph.plan.missing == ("?", "n/a", "na", "nan", "null")
+    assert graph.encoder.missing == ("?", "n/a", "na", "nan", "null")
     assert "pet=none" in features(graph, "pet") and "pet=?" not in features(graph, "pet")
     assert "tags:none" in features(graph, "tags") and "tags:?" not in features(graph, "tags")
-    plan = TablePlan.from_json(graph.plan.to_json())
-    encoder = TableEncoder.from_json(graph.encoder.to_json())
+    encoder, plan = read_encoding(saved_and_read(describe_encoding(graph)))
     assert (plan, encoder) == (graph.plan, graph.encoder)
     new = nodes.assign(customer=[f"new {i}" for i in range(N)])
     again = load_new_tables(new, None, encoder, plan, graph.ids)
@@ -142,8 +149,40 @@ def test_the_words_for_a_missing_value_can_be_chosen_and_are_kept() -> None:
     assert again.unseen == ()
 
 
+def saved_and_read(preprocess: Preprocess) -> Preprocess:
+    return Preprocess.from_json(json.loads(json.dumps(preprocess.to_json())))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("plan",), "text"),
+        (("plan", "id_column"), 3),
+        (("plan", "surplus"), 3),
+        (("plan", "columns", 0, "kind"), "?"),
+        (("encoder", "version"), 1),
+        (("encoder", "missing"), "na"),
+        (("encoder", "columns", 0, "kind"), "pickle"),
+        (("encoder", "columns", 0, "has_missing"), "perhaps"),
+        (("encoder", "columns", 1, "deviation"), 0.0),
+        (("encoder", "columns", 1, "mean"), math.nan),
+        (("encoder", "columns", 2, "separator"), "!"),
+    ],
+)
+def test_a_damaged_encoding_is_refused(path: tuple[Any, ...], value: object) -> None:
+    nodes, edges = tables(tags=["a;b", "b", "a", "b;a"] * (N // 4))
+    saved = saved_and_read(describe_encoding(load_tables(nodes, edges, BUYS)))
+    part: Any = saved.encoding
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = value
+    where = ".*".join(map(str, path)).replace("kind", "")
+    with pytest.raises(BadInput, match=f"encoding of the tables is damaged at {where}.*train aga"):
+        read_encoding(saved)
+
+
 def test_equal_numbers_are_one_class() -> None:
-    nodes, edges = tables(state=["1", "1.0", "2", "+2.00", "0", "-0", ""] * 17 + ["1"])
+    nodes, edges = tables(state=["1", "1.0", "2", "2.00", "0", "0.0", ""] * 17 + ["1"])
     graph = load_tables(nodes, edges, TableChoices(target="state"))
     assert graph.classes == ("0", "1", "2")
     assert graph.data.y[:7].tolist() == [1, 1, 2, 2, 0, 0, -1]
@@ -223,10 +262,10 @@ def test_an_unknown_word_in_a_split_names_its_row() -> None:
             ["9007199254740993", "9007199254740992", "3", "3.0"],
             ("3", "9007199254740992", "9007199254740993"),
         ),
-        (["1", "01", "1.0"], ("01", "1", "1.0")),
-        (["1", "1.0", "x"], ("1", "1.0", "x")),
+        (["1", "01", "1.0"], ("01", "1")),
+        (["1", "1.0", "x"], ("1", "x")),
         (["1e99999999999999999999", "inf", "1e999"], ("1e999", "1e99999999999999999999", "inf")),
     ],
 )
 def test_classes_are_sorted_as_people_would(cells: list[str], classes: tuple[str, ...]) -> None:
-    assert name_classes(Distinct.of(pd.Series(cells, dtype="str"))) == classes
+    assert Labels.of(Distinct.of(pd.Series(cells, dtype="str"))).names == classes

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.encode.words import Unseen
 from crossgcn.data.tables.graph import NewNodes, load_new_tables
+from crossgcn.data.tables.kinds.base import Unseen
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.read import read_table
 from crossgcn.errors import BadInput

@@ -7,6 +7,7 @@ import io
 import json
 import os
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crossgcn.data.tables.cells import Separator, find_separator, parse_number, split_words
+from crossgcn.data.tables.cells import parse_number
+from crossgcn.data.tables.kinds.lists import Separator, find_separator, split_words
 from crossgcn.data.tables.read import read_table
 from crossgcn.data.tables.table import Distinct, Table
 from crossgcn.errors import BadInput
@@ -206,20 +208,6 @@ def test_a_cell_may_be_long_and_the_limit_of_others_stays(tmp_path: Path) -> Non
     assert csv.field_size_limit() == before
 
 
-@pytest.mark.parametrize("start", ["", "\ufeff"])
-@pytest.mark.parametrize("mark", [",", ";", "\t", "|", ":"])
-def test_a_separator_line_names_the_delimiter(tmp_path: Path, mark: str, start: str) -> None:
-    rows = [f"sep={mark}", mark.join(["id", "a,b;c|d"]), mark.join(["1", "2"])]
-    quoted = "\r\n".join(rows).replace("a,b;c|d", '"a,b;c|d"')
-    for name in ("n.csv", "n.tsv"):
-        (tmp_path / name).write_bytes((start + quoted).encode())
-        table = read_table(tmp_path / name, "nodes")
-        assert (table.columns, table.row_number(0)) == (("id", "a,b;c|d"), 2)
-        assert table.frame.to_numpy().tolist() == [["1", "2"]]
-    (tmp_path / "n.csv").write_text("sep=,id\n1,2\n")
-    assert read_table(tmp_path / "n.csv", "nodes").columns == ("sep=", "id")
-
-
 def test_an_index_without_a_header_is_named_as_pandas_does(tmp_path: Path) -> None:
     frame = pd.DataFrame({"id": ["a", "b"], "x": [1, 2]})
     frame.to_csv(tmp_path / "n.csv")
@@ -233,7 +221,9 @@ def test_pipes_are_refused_before_they_are_waited_for(tmp_path: Path, name: str)
     path = tmp_path / name if name.startswith("pipe") else Path(name)
     if name.startswith("pipe"):
         os.mkfifo(path)
-    with pytest.raises(BadInput, match=r"is a pipe, .* from files ending in .csv, .*write the tab"):
+    with pytest.raises(
+        BadInput, match=r"is a pipe or device, .*write the nodes to a f"
+    ):
         read_table(path, "nodes")
 
 
@@ -300,7 +290,7 @@ def test_a_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"n.csv does not exist; give the table of edges"):
         read_table(tmp_path / "n.csv", "edges")
     (tmp_path / "n.csv").mkdir()
-    with pytest.raises(BadInput, match=r"n.csv is a folder; give the file of nodes in it"):
+    with pytest.raises(BadInput, match=r"n.csv is a folder; write the nodes to a file"):
         read_table(tmp_path / "n.csv", "nodes")
 
 
@@ -311,14 +301,13 @@ def test_a_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
         (pd.DataFrame({"id": []}), "nodes: there are no rows of nodes"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "columns 1 and 2 are both called 'a'"),
         (pd.DataFrame([[1, 2]], columns=["a", None]), "column 2 of 2 has no header"),
-        (pd.DataFrame({("a", "b"): [1]}), "the headers have 2 levels; give one"),
         (
             pd.DataFrame({"id": ["a"], "x": [1]}).set_index("id", drop=False),
-            r"nodes: the index and another column are both called 'id'; rename one",
+            r"nodes: a column is called as the index is .*id.*; rename one",
         ),
         (
             pd.DataFrame({"x": [1]}, pd.MultiIndex.from_tuples([(1, 2)], names=["a", "a"])),
-            "the index and another column are both called 'a'",
+            r"a column is called as the index is .*a.*; rename",
         ),
         (pd.DataFrame({"x": pd.Series(["\ud800"], dtype=object)}), "'x' holds .* half of a char"),
     ],
@@ -428,18 +417,20 @@ def test_the_separator_is_what_most_cells_hold(cells: list[str], separator: Sepa
     assert find_separator(cells) == separator
 
 
-def whole_file(kind: str, folder: Path) -> Path:
+@cache
+def content_of(kind: str) -> bytes:
     """A good table as a file of some kind."""
     frame = pd.DataFrame({"id": ["a", "b", "c"], "x": [1.5, 2.0, 3.0], "y": ["p", "q;r", '"s"']})
-    path = folder / f"nodes.{kind}"
+    file = io.BytesIO()
     if kind == "xlsx":
         pytest.importorskip("openpyxl")
-        frame.to_excel(path, index=False)
+        frame.to_excel(file, index=False)
     elif kind == "parquet":
-        frame.to_parquet(path)
+        frame.to_parquet(file)
     else:
-        frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
-    return path
+        text = frame.to_csv(index=False, sep="\t" if kind == "tsv" else ",").encode()
+        file.write(gzip.compress(text) if kind == "csv.gz" else text)
+    return file.getvalue()
 
 
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "tsv", "parquet", "xlsx"])
@@ -450,8 +441,8 @@ def whole_file(kind: str, folder: Path) -> Path:
 def test_a_damaged_file_is_read_or_refused_in_words(
     kind: str, tmp_path: Path, data: st.DataObject
 ) -> None:
-    path = whole_file(kind, tmp_path)
-    content = bytearray(path.read_bytes())
+    path = tmp_path / f"nodes.{kind}"
+    content = bytearray(content_of(kind))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(content) - 1))
         damage = data.draw(st.sampled_from(["byte", "cut", "insert", "repeat"]))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
+from crossgcn.data.tables.plan import TableChoices, make_plan
 from crossgcn.data.tables.read import read_table
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
@@ -274,22 +273,6 @@ def test_contradictory_choices_are_refused(choices: TableChoices, message: str) 
 def test_choices_about_edges_need_edges() -> None:
     with pytest.raises(BadInput, match="weight_column is 'w', but there is no table of edges"):
         make_plan(nodes_with(), None, TableChoices(weight_column="w"))
-
-
-def test_a_plan_survives_json_and_damage_is_named() -> None:
-    plan = make_plan(nodes_with(x=cycle(1, 2, 3)), edges_with(u=["n1"], v=["n2"]), TableChoices())
-    content = json.loads(json.dumps(plan.to_json()))
-    assert TablePlan.from_json(content) == plan
-    damages: list[tuple[dict[str, Any], str]] = [
-        ({"id_column": 3}, "id_column"),
-        ({"surplus": 3}, "surplus"),
-        ({"columns": [{"name": "x", "kind": "?", "reason": ""}]}, r"columns\.0\.kind"),
-    ]
-    for damage, where in damages:
-        with pytest.raises(BadInput, match=f"plan of the tables is damaged at {where}.*train aga"):
-            TablePlan.from_json({**content, **damage})
-    with pytest.raises(BadInput, match="damaged at columns"):
-        TablePlan.from_json({})
 
 
 def test_a_column_without_a_header_is_left_out(tmp_path: Path) -> None:

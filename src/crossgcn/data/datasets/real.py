@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from importlib.resources import as_file, files
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from crossgcn.data.files import read_npz
 from crossgcn.data.graph import is_labelled
 from crossgcn.data.tables.frames import make_table
 from crossgcn.data.tables.graph import TableGraph, load_tables
-from crossgcn.data.tables.plan import NODE_CHOICES, TableChoices, TablePlan
+from crossgcn.data.tables.plan import TableChoices, TablePlan
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput, unknown_name
 
@@ -75,7 +75,7 @@ def load_real(
             raise BadInput(
                 f"target is {target!r}, but choices have the target {choices.target!r}: give one"
             )
-        choices = replace(choices, target=target)
+        choices = choices.model_copy(update={"target": target})
     nodes, edges, all_choices, roles = prepare_real(name, choices)
     graph = load_tables(nodes, edges, all_choices)
     graph = replace(graph, plan=name_defaults(graph.plan, name, choices))
@@ -94,13 +94,13 @@ def prepare_real(
     tables = read_real(name)
     defaults = _DEFAULTS[name.partition("/")[0]]
     target = choices.target or TABLES[name].target
-    named = {target, *_named_columns(choices)}
+    named = {target, *(column for column, _ in choices.node_columns())}
     merged: dict[str, Any] = {}
-    for field in fields(choices):
-        given, default = getattr(choices, field.name), getattr(defaults, field.name)
+    for field, given in choices:
+        default = getattr(defaults, field)
         if isinstance(given, tuple):
             given = (*(column for column in default if column not in named), *given)
-        merged[field.name] = default if given is None else given
+        merged[field] = default if given is None else given
     merged["target"] = target
     if choices.name_column is None and merged["name_column"] in named:
         merged["name_column"] = None  # chosen as something else
@@ -115,7 +115,7 @@ def name_defaults(plan: TablePlan, name: str, choices: TableChoices) -> TablePla
     Args:
         choices: What the user chose.
     """
-    default, named = f"default of {name}", _named_columns(choices)
+    default, named = f"default of {name}", {column for column, _ in choices.node_columns()}
     columns = [
         column.model_copy(update={"reason": default})
         if column.reason == "as chosen" and column.name not in named
@@ -135,11 +135,6 @@ def name_defaults(plan: TablePlan, name: str, choices: TableChoices) -> TablePla
             f"{ignored[0]}"
         )
     return plan.model_copy(update={"columns": tuple(columns), "reasons": tuple(reasons)})
-
-
-def _named_columns(choices: TableChoices) -> set[str]:
-    """Return the columns of the node table that choices name."""
-    return {name for choice in NODE_CHOICES for name in choices.named(choice)}
 
 
 def _read_us_county(name: str) -> RealTables:

@@ -187,21 +187,20 @@ class Engine:
         DuckDB's own detection takes a later row for the header if that fits more rows, and leaves
         out the rows before it.
         """
-        layout, codec = read_head(path, str(path))
+        delimiter, headers, codec = read_head(path, str(path))
         if codec != "utf8":
             raise BadInput(f"{path} is text in {codec}, not in UTF-8; save it as UTF-8")
-        for header in layout.headers:
+        for header in headers:
             if len(header.splitlines()) > 1:
                 raise BadInput(f"{path}, row 1: {header!r} has a line break; write it on one line")
-        _refuse_alike(layout.headers, str(path))
+        _refuse_alike(headers, str(path))
         return self.backend.read_csv(
             pattern,
-            columns=dict.fromkeys(layout.headers, "VARCHAR"),  # cells as written: 007 stays 007
-            delim=layout.delimiter,
+            columns=dict.fromkeys(headers, "VARCHAR"),  # cells as written: 007 stays 007
+            delim=delimiter,
             quote='"',
             escape='"',
             header=True,
-            skip=int(layout.start > 0),
             nullstr="",
             strict_mode=True,
         )

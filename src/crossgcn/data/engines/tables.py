@@ -20,10 +20,10 @@ from crossgcn.data.tables.cells import MOST_WEIGHT, quote
 from crossgcn.data.tables.checks import COLUMNS, TARGET, check_tables
 from crossgcn.data.tables.columns import find_id_column
 from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.frames import check_headers, make_table
+from crossgcn.data.tables.frames import clean_headers, make_table
 from crossgcn.data.tables.graph import refuse_errors
 from crossgcn.data.tables.labels import Labels, read_labels
-from crossgcn.data.tables.plan import NODE_CHOICES, TableChoices, TablePlan, make_plan
+from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
@@ -84,15 +84,16 @@ def read_nodes(
     Returns:
         The table and its plan.
     """
-    check_headers(tuple(nodes.columns), name)
+    clean_headers(nodes.columns, name)
     headers = Table(name, pd.DataFrame(columns=list(nodes.columns), dtype="str"), 1)
-    taken = {headers.require(column) for each in NODE_CHOICES for column in choices.named(each)}
+    taken = {headers.require(column) for column, _ in choices.node_columns()}
     kept = [column for column in nodes.columns if column not in choices.ignored]
     for column in kept:
         _check_type(name, column, nodes[column].type())
     if choices.id_column is None:
         some = sample_rows(engine, nodes.select(kept), name, "nodes")
-        choices = replace(choices, id_column=find_id_column(some, edges, taken)[0])
+        found, _ = find_id_column(some, edges, taken)
+        choices = choices.model_copy(update={"id_column": found})
     id_column = str(choices.id_column)
     kind = nodes[id_column].type()
     if not (kind.is_integer() or kind.is_string() or kind.is_uuid()):
@@ -108,7 +109,7 @@ def read_nodes(
     _check_ids(engine, by_id, id_column)
     frame = _read_frame(engine, kept, num_rows)
     table = Table(by_id, frame, first_row=1, _distinct=_Recent())
-    plan = make_plan(table, edges, replace(choices, ignored=()))
+    plan = make_plan(table, edges, choices.model_copy(update={"ignored": ()}))
     return plan.with_missing_words(table), plan
 
 
@@ -194,7 +195,7 @@ def encoded_batches(
 
 def sample_rows(engine: Engine, table: ir.Table, name: str, role: str) -> Table:
     """Return some rows of a table, to find its columns."""
-    check_headers(tuple(table.columns), name)
+    clean_headers(table.columns, name)
     frame = engine.fetch(table.limit(SAMPLE_ROWS)).to_pandas(types_mapper=pd.ArrowDtype)
     if frame.empty:
         raise BadInput(f"{name}: there are no rows of {role}, only headers; add at least one row")

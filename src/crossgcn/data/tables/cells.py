@@ -1,11 +1,10 @@
-"""How cells are written: numbers, dates, flags, codes and lists of words."""
+"""How cells are written: missing values, numbers, dates and ids."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -19,12 +18,6 @@ MISSING_WORDS = frozenset({"na", "n/a", "nan", "null", "none"})
 MOST_WEIGHT = 1e30
 """The largest weight of an edge: sums of many larger ones exceed 32-bit floats."""
 
-FLAGS = {
-    **dict.fromkeys(("1", "true", "yes", "y", "t"), True),
-    **dict.fromkeys(("0", "false", "no", "n", "f"), False),
-}
-"""Lower-case words of a column of flags."""
-
 SPLIT_WORDS = {"train": 1, "training": 1, "validation": 2, "valid": 2, "val": 2, "test": 3}
 """Lower-case words of a split column, and the role each stands for."""
 
@@ -37,7 +30,6 @@ WHOLE = re.compile(r"([+-]?[0-9]+)\.0+")
 MAX_VALUE_LENGTH = 60
 
 Decimal = Literal[".", ","]
-Separator = Literal["json", ";", "|", ",", " "]
 
 
 class NumberStyle(BaseModel):
@@ -199,40 +191,6 @@ def find_date_formats(texts: Sequence[str]) -> list[tuple[str, int]]:
     fits = [(each, int(parse_dates(likely, each).notna().sum())) for each in DATE_FORMATS]
     most = max(count for _, count in fits)
     return [(each, count) for each, count in fits if count == most > 0]
-
-
-def find_separator(cells: Sequence[str]) -> Separator:
-    """Return the separator that most cells of a column contain."""
-    if sum(cell.startswith("[") and cell.endswith("]") for cell in cells) * 2 > len(cells):
-        return "json"
-    marks: tuple[Separator, ...] = (";", "|", ",")
-    holding = {mark: sum(mark in cell for cell in cells) for mark in marks}
-    best = max(marks, key=lambda mark: holding[mark])
-    return best if holding[best] else " "
-
-
-def split_words(cell: str, separator: Separator) -> list[str]:
-    """Return the different words of a cell in order, without surrounding space.
-
-    With ``json``, a cell that is not a JSON array is split at commas; brackets and quotes are
-    dropped.
-    """
-    words: Iterable[str]
-    if separator == "json":
-        words = _split_json(cell)
-    else:
-        words = cell.split(None if separator == " " else separator)
-    return list(dict.fromkeys(filter(None, map(str.strip, words))))
-
-
-def _split_json(cell: str) -> list[str]:
-    try:
-        content = json.loads(cell)
-        if isinstance(content, list):
-            return [item if isinstance(item, str) else json.dumps(item) for item in content]
-    except (ValueError, RecursionError):  # too many nested brackets
-        pass
-    return [word.strip().strip("'\"") for word in cell.strip().strip("[]").split(",")]
 
 
 def quote(value: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.table import INDEX_COLUMN, Table
 from crossgcn.errors import BadInput
 
 MOST_COLUMNS = 100_000
@@ -19,112 +19,111 @@ _LARGEST_EXACT_INTEGER = 2.0**53
 """Below this, a whole 64-bit float stands for one integer only."""
 
 
-def check_headers(headers: Sequence[str], name: str) -> None:
-    """Raise an error if headers are missing or repeated."""
-    if not headers:
+def clean_headers(headers: Sequence[Any], name: str) -> list[str]:
+    """Return headers as text without surrounding space; refuse missing and repeated ones.
+
+    A first column without a header is the index of a DataFrame, and is named as pandas does.
+    """
+    if not len(headers):
         raise BadInput(f"{name}: there are no columns; give a table with a header row")
     if len(headers) > MOST_COLUMNS:
         raise BadInput(
             f"{name}: has {len(headers):,} columns, and tables may have {MOST_COLUMNS:,}; delete "
             "some, or give wide features as a graph file (.npz)"
         )
-    seen: dict[str, int] = {}
-    for position, header in enumerate(headers, 1):
+    cleaned = ["" if pd.isna(header) else str(header).strip() for header in headers]
+    if not any(cleaned):
+        raise BadInput(f"{name}, row 1 is empty; begin the file with the header row")
+    if cleaned[0] == "" and INDEX_COLUMN not in cleaned:
+        cleaned[0] = INDEX_COLUMN
+    first_at: dict[str, int] = {}
+    for position, header in enumerate(cleaned, 1):
         if header == "":
             raise BadInput(
-                f"{name}, row 1: column {position} of {len(headers)} has no header; "
-                "name it, or delete the column"
+                f"{name}, row 1: column {position} of {len(cleaned)} has no header; name it, or "
+                "delete the column"
             )
-        if header in seen:
+        if first_at.setdefault(header, position) < position:
             raise BadInput(
-                f"{name}, row 1: columns {seen[header]} and {position} are both called "
+                f"{name}, row 1: columns {first_at[header]} and {position} are both called "
                 f"{header!r}; rename one"
             )
-        seen[header] = position
+    return cleaned
 
 
-def make_table(frame: pd.DataFrame, name: str) -> Table:
-    """Convert a DataFrame of any types to a table of text."""
-    if frame.columns.nlevels > 1:
-        raise BadInput(
-            f"{name}: the headers have {frame.columns.nlevels} levels; give one, for example by "
-            "frame.columns = frame.columns.map('_'.join)"
-        )
+def make_table(
+    frame: pd.DataFrame, name: str, *, first_row: int = 1, encoding: str = "UTF-8"
+) -> Table:
+    """Convert a DataFrame to a table of text; a named index becomes a column.
+
+    Columns at the end without a header and without a value are left out.
+    """
     named = [level for level in frame.index.names if level is not None]
-    for level in named:
-        if level in frame.columns or named.count(level) > 1:
-            raise BadInput(
-                f"{name}: the index and another column are both called {str(level)!r}; rename "
-                "one, or drop the index: frame.reset_index(drop=True)"
-            )
-    if named:
-        frame = frame.reset_index(level=named)
-    headers = tuple("" if pd.isna(header) else str(header).strip() for header in frame.columns)
-    check_headers(headers, name)
-    columns, typed = {}, set()
-    for position, header in enumerate(headers):
+    try:
+        frame = frame.reset_index(level=named) if named else frame
+    except ValueError as error:
+        raise BadInput(
+            f"{name}: a column is called as the index is ({error}); rename one, or drop the "
+            "index: frame.reset_index(drop=True)"
+        ) from None
+    headers = list(frame.columns)
+    while len(headers) > 1 and (pd.isna(headers[-1]) or headers[-1] == ""):
+        if frame.iloc[:, len(headers) - 1].replace("", None).notna().any():
+            break
+        headers.pop()
+    texts, typed = {}, set()
+    for position, header in enumerate(clean_headers(headers, name)):
         column = frame.iloc[:, position]
-        kind = column.dtype
-        if pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind):
-            typed.add(header)
+        is_present = column.notna().to_numpy(dtype=bool)
+        if isinstance(column.dtype, pd.StringDtype) and is_present.all():
+            texts[header] = column.reset_index(drop=True).astype("str")
+            continue
+        cells = np.full(len(column), "", dtype=object)
         try:
-            columns[header] = _write_as_text(column)
+            present = column[is_present].infer_objects()
+            cells[is_present] = _write_as_text(present)
+            texts[header] = pd.Series(cells, dtype="str")
         except UnicodeEncodeError as error:
             raise BadInput(
                 f"{name}: column {header!r} holds {error.object!r}, half of a character; "
                 "correct the text, for example by text.encode('utf-8', 'replace').decode()"
             ) from None
-    return Table(name, pd.DataFrame(columns), first_row=1, typed=frozenset(typed))
+        if pd.api.types.is_numeric_dtype(present) and not pd.api.types.is_bool_dtype(present):
+            typed.add(header)
+    return Table(name, pd.DataFrame(texts), first_row, encoding, frozenset(typed))
 
 
-def _write_as_text(column: pd.Series[Any]) -> pd.Series[str]:
-    """Convert a column of any type to text, the same text as a CSV file would hold.
+def _write_as_text(present: pd.Series[Any]) -> Sequence[str] | NDArray[Any]:
+    """Return the text that a CSV file would hold in place of each value.
 
     Integers keep every digit. A column of floats that are all whole, which is what pandas makes
     of integers with gaps, is written without ``.0``; other floats in the fewest digits that read
-    back the same. Booleans become ``true`` and ``false``, times ISO 8601 (without the time of
-    day where it is always midnight), lists JSON, and missing values empty cells.
+    back the same. Times are ISO 8601, without the time of day where it is always midnight.
     """
-    missing = column.isna().to_numpy(dtype=bool)
-    present = column[~missing]
     kind = present.dtype
-    texts = np.full(len(column), "", dtype=object)
     if pd.api.types.is_bool_dtype(kind):
-        texts[~missing] = np.where(present.to_numpy(dtype=bool), "true", "false")
-    elif pd.api.types.is_integer_dtype(kind):
-        unsigned = pd.api.types.is_unsigned_integer_dtype(kind)
-        texts[~missing] = present.to_numpy(dtype=np.uint64 if unsigned else np.int64).astype(str)
-    elif pd.api.types.is_float_dtype(kind):
+        return np.where(present.to_numpy(dtype=bool), "true", "false")
+    if pd.api.types.is_integer_dtype(kind):
+        return present.astype("str").to_numpy()
+    if pd.api.types.is_float_dtype(kind):
         is_short = str(kind).lower().startswith(("float32", "float["))
-        texts[~missing] = _write_floats(
-            present.to_numpy(dtype=np.float32 if is_short else np.float64)
-        )
-    else:
-        texts[~missing] = _write_objects(present.astype(object).tolist())
-    return pd.Series(texts, dtype="str")
-
-
-def _write_floats(values: NDArray[Any]) -> NDArray[np.str_]:
-    is_whole = np.isfinite(values) & (np.trunc(values) == values)
-    if (is_whole & (abs(values) < _LARGEST_EXACT_INTEGER)).all():
-        return values.astype(np.int64).astype(str)
-    return values.astype(str)
-
-
-def _write_objects(values: list[Any]) -> list[str]:
-    if values and all(isinstance(value, float | np.floating) for value in values):
-        return list(map(str, _write_floats(np.array(values, np.float64))))
-    if all(
-        isinstance(value, datetime.datetime)
-        and value.time() == datetime.time()
-        and value.tzinfo is None
-        for value in values
-    ):
+        numbers = present.to_numpy(dtype=np.float32 if is_short else np.float64)
+        is_whole = np.isfinite(numbers) & (np.trunc(numbers) == numbers)
+        if (is_whole & (abs(numbers) < _LARGEST_EXACT_INTEGER)).all():
+            return numbers.astype(np.int64).astype(str)
+        return numbers.astype(str)
+    values = present.astype(object).tolist()
+    if all(isinstance(value, datetime.datetime) and _is_midnight(value) for value in values):
         return [value.date().isoformat() for value in values]
-    return [_write_object(value) for value in values]
+    return [_write_value(value) for value in values]
 
 
-def _write_object(value: Any) -> str:
+def _is_midnight(time: datetime.datetime) -> bool:
+    return time.time() == datetime.time() and time.tzinfo is None
+
+
+def _write_value(value: Any) -> str:
+    """Write a value of any type: truth values as true or false, lists as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool | np.bool_):
@@ -136,5 +135,5 @@ def _write_object(value: Any) -> str:
     if isinstance(value, set | frozenset):
         value = sorted(value, key=str)
     if isinstance(value, list | tuple | np.ndarray):
-        return json.dumps([_write_object(item) for item in value], ensure_ascii=False)
+        return json.dumps([_write_value(item) for item in value], ensure_ascii=False)
     return str(value)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from pydantic import BaseModel, ValidationError
 from scipy import sparse
 from torch import Tensor
 from torch_geometric.data import Data
@@ -23,7 +23,7 @@ from crossgcn.data.tables.cells import MOST_WEIGHT
 from crossgcn.data.tables.checks import IDS, check_tables
 from crossgcn.data.tables.checks.problems import Problem
 from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.encode.words import Unseen
+from crossgcn.data.tables.kinds.base import Unseen
 from crossgcn.data.tables.labels import read_labels, read_roles
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.read import read_table
@@ -32,6 +32,8 @@ from crossgcn.errors import BadInput
 
 MAX_ERRORS_SHOWN = 5
 """How many errors a message lists when a command lists all."""
+
+AnyTable = Path | str | pd.DataFrame | Table
 
 
 @dataclass(frozen=True)
@@ -63,14 +65,12 @@ class TableGraph:
 
 
 def load_tables(
-    nodes: Path | str | pd.DataFrame | Table,
-    edges: Path | str | pd.DataFrame | Table | None = None,
-    choices: TableChoices | None = None,
+    nodes: AnyTable, edges: AnyTable | None = None, choices: TableChoices | None = None
 ) -> TableGraph:
     """Read tables, infer what their columns are, check them and encode them as a graph.
 
-    Tables are CSV, TSV or Parquet files, or DataFrames, with one row per node and one row per
-    edge. Without ``edges`` the nodes have no graph.
+    Tables are CSV, TSV, Parquet or XLSX files, or DataFrames, with one row per node and one row
+    per edge. Without ``edges`` the nodes have no graph.
 
     Raises:
         BadInput: If a table cannot be read, or the check finds errors.
@@ -81,12 +81,13 @@ def load_tables(
     plan = make_plan(node_table, edge_table, choices)
     node_table = plan.with_missing_words(node_table)
     problems = check_tables(node_table, edge_table, plan)
-    paths = [table for table in (nodes, edges) if table is not None]
-    are_files = all(isinstance(table, str | Path) for table in paths)
-    command = ["crossgcn", "check", *map(str, paths)]
-    for name, value in choices_as_options(choices).items():
-        command += [f"--{name.replace('_', '-')}", str(value)]
-    refuse_errors(problems, node_table.name, shlex.join(command) if are_files else None)
+    command = None
+    if isinstance(nodes, str | Path) and isinstance(edges, str | Path | None):
+        words = ["crossgcn", "check", str(nodes), *([] if edges is None else [str(edges)])]
+        for name, value in choices.as_options().items():
+            words += [f"--{name.replace('_', '-')}", str(value)]
+        command = shlex.join(words)
+    refuse_errors(problems, node_table.name, command)
     ids = tuple(node_table.frame[plan.id_column].tolist())
     encoder = TableEncoder.fit(node_table, plan)
     labels = read_labels(node_table, plan)
@@ -171,17 +172,11 @@ def refuse_errors(problems: Sequence[Problem], name: str, command: str | None) -
     raise BadInput("\n".join(lines))
 
 
-def choices_as_options(choices: TableChoices) -> dict[str, Any]:
-    """Return the user's choices by the names of the options of the command line."""
-    options = {}
-    for field in fields(choices):
-        value = getattr(choices, field.name)
-        if value == field.default:
-            continue
-        if isinstance(value, tuple):
-            value = ",".join(name.replace(",", "\\,") for name in value)
-        options["ignore" if field.name == "ignored" else field.name] = value
-    return options
+class Encoding(BaseModel):
+    """What ``preprocess.json`` says of the tables that a model was trained on."""
+
+    plan: TablePlan
+    encoder: TableEncoder
 
 
 def describe_encoding(graph: TableGraph) -> Preprocess:
@@ -191,7 +186,7 @@ def describe_encoding(graph: TableGraph) -> Preprocess:
 
 def as_preprocess(classes: tuple[str, ...], encoder: TableEncoder, plan: TablePlan) -> Preprocess:
     """Return what is saved with a model of encoded tables."""
-    encoding = {"plan": plan.to_json(), "encoder": encoder.to_json()}
+    encoding = Encoding(plan=plan, encoder=encoder).model_dump(mode="json")
     return Preprocess(classes, encoder.space, encoding)
 
 
@@ -203,13 +198,16 @@ def read_encoding(preprocess: Preprocess) -> tuple[TableEncoder, TablePlan]:
             "with crossgcn train NODES EDGES --target COLUMN"
         )
     try:
-        plan = TablePlan.from_json(preprocess.encoding["plan"])
-        encoder = TableEncoder.from_json(preprocess.encoding["encoder"])
-    except KeyError as error:
-        raise BadInput(f"the saved encoding has no {error}: train the model again") from None
-    if encoder.space != preprocess.space:
+        saved = Encoding.model_validate(preprocess.encoding)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "all of it"
+        raise BadInput(
+            f"the encoding of the tables is damaged at {where} ({first['msg']}); train again"
+        ) from None
+    if saved.encoder.space != preprocess.space:
         raise BadInput("the saved encoding names other features than the model: train it again")
-    return encoder, plan
+    return saved.encoder, saved.plan
 
 
 @dataclass(frozen=True)
@@ -235,8 +233,8 @@ class NewNodes:
 
 
 def load_new_tables(
-    nodes: Path | str | pd.DataFrame,
-    edges: Path | str | pd.DataFrame | None,
+    nodes: AnyTable,
+    edges: AnyTable | None,
     encoder: TableEncoder,
     plan: TablePlan,
     known_ids: Sequence[str],

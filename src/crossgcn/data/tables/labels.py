@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgcn.data.tables.cells import CODE, SPLIT_WORDS
+from crossgcn.data.tables.cells import SPLIT_WORDS, plain_id
 from crossgcn.data.tables.plan import RareClasses, TablePlan
 from crossgcn.data.tables.table import Distinct, Mask, Table
 
@@ -39,11 +38,21 @@ class Labels:
 
     @classmethod
     def of(cls, target: Distinct) -> Labels:
-        """Read the classes of a target column; their order is that of :func:`name_classes`."""
-        names = name_classes(target)
-        code_of_name: dict[str | None, int] = {name: code for code, name in enumerate(names)}
-        found = [code_of_name.get(name, -1) for name in class_of_values(target)]
-        return cls(np.array(found, np.int64)[target.codes], names)
+        """Read the classes of a target column: numbers are in order of size, text of the alphabet.
+
+        Surrounding space is ignored, and ``1.0`` is the class ``1`` if ``1`` is written as well.
+        """
+        written = {text for text, _ in target.present}
+        plain = {text: plain_id(text) for text in written}
+        name_of = {text: plain[text] if plain[text] in written else text for text in written}
+        size = dict.fromkeys(written, 0.0)
+        if not np.isnan(target.numbers[~target.missing]).any():
+            size = dict(zip(target.texts, target.numbers.tolist(), strict=True))
+        names = sorted(set(name_of.values()), key=lambda name: (size[name], name))
+        code_of = {name: code for code, name in enumerate(names)}
+        pairs = zip(target.texts, target.missing, strict=True)
+        codes = [-1 if is_missing else code_of[name_of[text]] for text, is_missing in pairs]
+        return cls(np.array(codes, np.int64)[target.codes], tuple(names))
 
     @property
     def values(self) -> NDArray[np.int64] | NDArray[np.float64]:
@@ -85,50 +94,14 @@ class Labels:
         rare, _ = self.find_rare(rare_classes)
         if rare_classes == "refuse" or not rare.any():
             return self
-        names = {name for name, is_rare in zip(self.names, rare, strict=True) if not is_rare}
+        names = [name for name, is_rare in zip(self.names, rare, strict=True) if not is_rare]
         is_enough = OTHER in names or int(self.counts[rare].sum()) >= MIN_TO_SPLIT
-        to_other = rare_classes == "merge" and is_enough
-        in_order = [name for name in self.names if name in names]
-        if to_other and OTHER not in names:
-            in_order.append(OTHER)
-        lost = in_order.index(OTHER) if to_other else -1
-        codes = [in_order.index(name) if name in names else lost for name in self.names]
-        return Labels(np.array([*codes, -1], np.int64)[self.codes], tuple(in_order))
-
-
-def class_of_values(target: Distinct) -> tuple[str | None, ...]:
-    """Return the class of each different value of the target, None for a missing one.
-
-    Surrounding space is ignored. If all values are numbers, equal numbers are one class, named
-    by its shortest form: ``1`` and ``1.0`` are ``1``. Codes with leading zeros stay text.
-    """
-    names = {text for text, _ in target.present}
-    numbers = target.numbers[~target.missing]
-    may_merge = not np.isnan(numbers).any() and len(np.unique(numbers)) < len(names)
-    shortest = {name: name for name in names}
-    if may_merge and not any(map(CODE.fullmatch, names)):
-        first: dict[Decimal | str, str] = {}
-        for name in sorted(names, key=lambda name: (len(name), name)):
-            shortest[name] = first.setdefault(_exact(name), name)
-    pairs = zip(target.texts, target.missing, strict=True)
-    return tuple(None if gone else shortest[text] for text, gone in pairs)
-
-
-def _exact(number: str) -> Decimal | str:
-    """Return a number without rounding, which tells integers of twenty digits apart."""
-    try:
-        return Decimal(number)
-    except InvalidOperation:  # The exponent has too many digits.
-        return number
-
-
-def name_classes(target: Distinct) -> tuple[str, ...]:
-    """Return the classes in order: numbers by size, text by the alphabet."""
-    names = {name for name in class_of_values(target) if name is not None}
-    if np.isnan(target.numbers[~target.missing]).any():
-        return tuple(sorted(names))
-    number_of = dict(zip(target.texts, target.numbers.tolist(), strict=True))
-    return tuple(sorted(names, key=lambda name: (number_of[name], name)))
+        code_of = {name: code for code, name in enumerate(names)}
+        lost = -1
+        if rare_classes == "merge" and is_enough:
+            lost = code_of.setdefault(OTHER, len(names))
+        codes = [code_of[name] if name in names else lost for name in self.names]
+        return Labels(np.array([*codes, -1], np.int64)[self.codes], tuple(code_of))
 
 
 def read_labels(nodes: Table, plan: TablePlan) -> Labels:

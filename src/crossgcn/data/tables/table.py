@@ -15,7 +15,6 @@ from crossgcn.data.tables.cells import (
     MISSING_WORDS,
     PLAIN,
     NumberStyle,
-    find_contradiction,
     find_number_style,
     parse_numbers,
     plain_id,
@@ -101,18 +100,6 @@ class Distinct:
         numbers[~self.missing] = parse_numbers(texts, PLAIN if self.typed else style)
         return numbers
 
-    def find_contradictions(self, style: NumberStyle) -> dict[int, str]:
-        """Map values to what in them contradicts the style of the training table."""
-        if self.typed and style.sign != "%":
-            return {}
-        percent = style.model_copy(update={"sign": "%"})
-        is_number = ~np.isnan(self.read_numbers(style)) | ~np.isnan(self.read_numbers(percent))
-        found = {
-            at: find_contradiction(self.texts[at], style)
-            for at in np.flatnonzero(is_number).tolist()
-        }
-        return {at: reason for at, reason in found.items() if reason is not None}
-
     def is_one_of(self, words: Set[str]) -> Mask:
         """Return whether each value is one of the lower-case words, in any case."""
         return np.array([text.lower() in words for text in self.texts], bool)
@@ -130,8 +117,8 @@ class Table:
         name: The file as it was given, or ``nodes`` or ``edges``.
         frame: Cells as written: ``007`` and ``" a"`` are kept, and missing values are empty
             cells or one of the words for a missing value.
-        first_row: Number of the first row below the header: 2 in a text file, where the
-            header is row 1, and 1 in Parquet files and DataFrames.
+        first_row: Number of the first row below the header: 2 in a text file or a workbook, where
+            the header is row 1, and 1 in Parquet files and DataFrames.
         encoding: How the text of a file was encoded.
         typed: Columns that held numbers, not text.
         missing_words: Words for a missing value, in lower case.
@@ -176,8 +163,7 @@ class Table:
         """
         distinct = self.distinct(column)
         known = pd.Index(np.array(ids, object))
-        wanted = pd.Index(np.array(distinct.values, object))
-        found: NDArray[np.int64] = known.get_indexer(wanted).astype(np.int64)
+        found: NDArray[np.int64] = known.get_indexer(list(distinct.values)).astype(np.int64)
         lost = np.flatnonzero(found < 0)
         if len(lost):
             plain = pd.Series(np.arange(len(ids)), [plain_id(name) for name in ids])

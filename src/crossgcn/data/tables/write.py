@@ -6,7 +6,6 @@ import csv
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import pandas as pd
 
@@ -25,9 +24,8 @@ def write_table(path: Path, frame: pd.DataFrame, *, verbatim: Collection[str] = 
     Args:
         verbatim: Columns of the user's own ids and classes, which are written as they are.
     """
-    writers = {".csv": _write_csv, ".parquet": _write_parquet, ".pq": _write_parquet}
-    write = writers.get(path.suffix.lower())
-    if write is None:
+    ending = path.suffix.lower()
+    if ending not in (".csv", ".parquet", ".pq"):
         raise BadInput(
             f"{path}: cannot tell the format from the name; end it in .csv or in .parquet"
         )
@@ -36,7 +34,16 @@ def write_table(path: Path, frame: pd.DataFrame, *, verbatim: Collection[str] = 
     if path.is_dir():
         raise BadInput(f"{path}: is a folder; give the name of a file in it")
     with replacing(path) as file:
-        write(path, file, frame, verbatim)
+        if ending == ".csv":
+            file.write(_as_csv(frame, verbatim).encode())
+            return
+        try:
+            frame.to_parquet(file, engine="pyarrow", index=False)
+        except (TypeError, ValueError) as error:
+            raise BadInput(
+                f"{path}: Parquet cannot hold this table ({error}); give each column its own name "
+                "and values of one type"
+            ) from None
 
 
 def neutralise(text: str) -> str:
@@ -44,34 +51,13 @@ def neutralise(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-def _write_csv(path: Path, file: BinaryIO, frame: pd.DataFrame, verbatim: Collection[str]) -> None:
-    columns: dict[str, Any] = {}
-    for name in frame.columns:
-        cells = frame[name]
-        if name not in verbatim and not pd.api.types.is_numeric_dtype(cells.dtype):
-            neutral = [neutralise(cell) if isinstance(cell, str) else cell for cell in cells]
-            cells = pd.Series(neutral, index=frame.index, dtype=object)
-        columns[name if name in verbatim else neutralise(name)] = cells
-    # Minimal quoting leaves a lone carriage return bare, and readers end the row there.
-    returns = any(
-        "\r" in str(text) for name, cells in columns.items() for text in (name, *cells.unique())
-    )
-    pd.DataFrame(columns, index=frame.index).to_csv(
-        file,
-        index=False,
-        encoding="utf-8",
-        lineterminator="\n",
-        quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL,
-    )
-
-
-def _write_parquet(
-    path: Path, file: BinaryIO, frame: pd.DataFrame, verbatim: Collection[str]
-) -> None:
-    try:
-        frame.to_parquet(file, engine="pyarrow", index=False)
-    except (TypeError, ValueError) as error:
-        raise BadInput(
-            f"{path}: Parquet cannot hold this table ({error}); give each column its own name "
-            "and values of one type"
-        ) from None
+def _as_csv(frame: pd.DataFrame, verbatim: Collection[str]) -> str:
+    texts = frame.select_dtypes(exclude="number").columns.difference(list(verbatim), sort=False)
+    safe = frame.astype(dict.fromkeys(texts, object))
+    safe[texts] = safe[texts].map(lambda cell: neutralise(cell) if isinstance(cell, str) else cell)
+    safe.columns = [name if name in verbatim else neutralise(name) for name in frame.columns]
+    text: str = safe.to_csv(index=False, lineterminator="\n")
+    if "\r" in text:
+        # Minimal quoting leaves a lone carriage return bare, and readers end the row there.
+        text = safe.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    return text

@@ -1,42 +1,24 @@
-"""Encode a table of nodes as a matrix of named features.
-
-Each kind of column has an encoder: :class:`CategoryEncoder` (also for flags),
-:class:`NumberEncoder`, :class:`DateEncoder` and :class:`ListEncoder`. A new kind is a subclass of
-:class:`ColumnEncoder`, added to :data:`ENCODERS` and to ``AnyEncoder``.
-"""
+"""Encode a table of nodes as a matrix of named features."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict
 from scipy import sparse
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.tables.encode.numbers import DateEncoder, NumberEncoder
-from crossgcn.data.tables.encode.words import CategoryEncoder, ListEncoder, Unseen
-from crossgcn.data.tables.plan import SavedModel, TablePlan
-from crossgcn.data.tables.table import Distinct, Table
+from crossgcn.data.tables.kinds import ENCODERS, AnyEncoder
+from crossgcn.data.tables.kinds.base import Unseen
+from crossgcn.data.tables.kinds.categorical import CategoryEncoder
+from crossgcn.data.tables.plan import TablePlan
+from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
-AnyEncoder = Annotated[
-    CategoryEncoder | NumberEncoder | DateEncoder | ListEncoder, Field(discriminator="kind")
-]
 
-ENCODERS: dict[str, Callable[[str, Distinct], Any]] = {
-    "categorical": CategoryEncoder.fit,
-    "flag": CategoryEncoder.fit_flag,
-    "numeric": NumberEncoder.fit,
-    "date": DateEncoder.fit,
-    "list": ListEncoder.fit,
-}
-"""How the encoder of a column is fitted, by its kind."""
-
-
-class TableEncoder(SavedModel):
+class TableEncoder(BaseModel):
     """Encodes the columns of a table; fitted once, it encodes every table in the same way.
 
     Attributes:
@@ -45,9 +27,9 @@ class TableEncoder(SavedModel):
         missing: Words for a missing value, in lower case.
     """
 
-    saved_as = "the encoding"
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    version: Literal[4] = 4
+    version: Literal[5] = 5
     columns: tuple[AnyEncoder, ...]
     missing: tuple[str, ...]
 
@@ -61,18 +43,14 @@ class TableEncoder(SavedModel):
             if column.kind == "categorical" and column.chosen:  # every category counts
                 columns.append(CategoryEncoder.fit(column.name, distinct, min_count=1))
             else:
-                columns.append(ENCODERS[column.kind](column.name, distinct))
-        return cls(columns=tuple(columns), missing=plan.missing)
+                columns.append(ENCODERS[column.kind].fit(column.name, distinct))
+        return cls(columns=tuple(columns), missing=tuple(sorted(nodes.missing_words)))
 
     @cached_property
     def space(self) -> FeatureSpace:
         """Names and fields of the features; a field is a column."""
-        names: list[str] = []
-        fields: list[str] = []
-        for column in self.columns:
-            new = column.feature_names
-            names += new
-            fields += [column.column] * len(new)
+        names = [name for column in self.columns for name in column.feature_names]
+        fields = [column.column for column in self.columns for _ in column.feature_names]
         return FeatureSpace(_make_unique(names), tuple(fields))
 
     def transform(self, nodes: Table) -> sparse.csr_array:
@@ -107,13 +85,11 @@ class TableEncoder(SavedModel):
 def _make_unique(names: list[str]) -> tuple[str, ...]:
     """Number repeated names: ``a=b``, then ``a=b (2)``."""
     given = set(names)
-    used: set[str] = set()
-    unique = []
+    unique: dict[str, None] = {}
     for name in names:
         unused, number = name, 1
-        while unused in used or (number > 1 and unused in given):
+        while unused in unique or (number > 1 and unused in given):
             number += 1
             unused = f"{name} ({number})"
-        used.add(unused)
-        unique.append(unused)
+        unique[unused] = None
     return tuple(unique)

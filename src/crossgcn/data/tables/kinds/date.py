@@ -1,0 +1,89 @@
+"""Columns of dates: year, month and weekday as categories, and a number of days."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from crossgcn.data.tables.cells import find_date_formats, parse_dates
+from crossgcn.data.tables.kinds.base import MIN_SHARE_OF_KIND, ColumnEncoder, Inference, Refusals
+from crossgcn.data.tables.kinds.categorical import CategoryEncoder
+from crossgcn.data.tables.kinds.numeric import NumberEncoder
+from crossgcn.data.tables.table import Distinct
+
+
+def infer_date(distinct: Distinct) -> Inference:
+    """Infer dates that are written alike."""
+    values = sorted({text for text, _ in distinct.present})
+    formats = find_date_formats(values)
+    if formats and formats[0][1] >= MIN_SHARE_OF_KIND * len(values):
+        return "date", f"{len(values):,} different dates, written {formats[0][0]}"
+    return None
+
+
+class DateEncoder(ColumnEncoder):
+    """Categories ``joined year=2024``, ``joined month=5`` and ``joined weekday=Mon``, and a number.
+
+    The number ``joined days`` counts the days since the earliest date of the training table.
+
+    Attributes:
+        written: The format of the dates in training.
+        parts: The encoders of year, month, weekday and days.
+    """
+
+    kind: Literal["date"] = "date"
+    written: str
+    earliest: str
+    parts: tuple[CategoryEncoder, CategoryEncoder, CategoryEncoder, NumberEncoder]
+
+    @classmethod
+    def fit(cls, column: str, distinct: Distinct) -> DateEncoder:
+        """Fit an encoder to each part of the dates."""
+        formats = find_date_formats([text for text, _ in distinct.present])
+        written = formats[0][0] if formats else "%Y-%m-%d"
+        earliest = str(parse_dates(distinct.texts, written).min())[:10]
+        earliest = "1970-01-01" if earliest == "NaT" else earliest
+        parts = _split_dates(distinct, written, earliest)
+        year, month, weekday, days = (Distinct.of(part.iloc[distinct.codes]) for part in parts)
+        encoders = (
+            CategoryEncoder.fit(f"{column} year", year),
+            CategoryEncoder.fit(f"{column} month", month),
+            CategoryEncoder.fit(f"{column} weekday", weekday),
+            NumberEncoder.fit(f"{column} days", days),
+        )
+        return cls(column=column, written=written, earliest=earliest, parts=encoders)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The features of each part."""
+        return [name for part in self.parts for name in part.feature_names]
+
+    def encode_values(self, distinct: Distinct) -> sparse.csr_array:
+        """Return the features of each date."""
+        parts = map(Distinct.of, _split_dates(distinct, self.written, self.earliest))
+        blocks = [
+            encoder.encode_values(part)[part.codes]
+            for encoder, part in zip(self.parts, parts, strict=True)
+        ]
+        return sparse.csr_array(sparse.hstack(blocks))
+
+    def refuse(self, distinct: Distinct) -> Refusals:
+        """Return values that are no dates as in training."""
+        is_none = parse_dates(distinct.texts, self.written).isna().to_numpy()
+        example = pd.Timestamp("2024-05-17").strftime(self.written)
+        wrong = f"is not a date written as in training, such as {example}"
+        remedy = "write the column as in the table trained on, or leave the cell empty"
+        return dict.fromkeys(np.flatnonzero(is_none & ~distinct.missing).tolist(), (wrong, remedy))
+
+
+def _split_dates(distinct: Distinct, written: str, earliest: str) -> list[pd.Series[str]]:
+    """Return year, month, weekday and days since the earliest of each different value."""
+    dates = parse_dates(distinct.texts, written)
+    days = (dates - pd.Timestamp(earliest)).dt.days
+    year, month, since = (
+        part.astype("Int64").astype("str") for part in (dates.dt.year, dates.dt.month, days)
+    )
+    return [part.fillna("") for part in (year, month, dates.dt.day_name().str[:3], since)]

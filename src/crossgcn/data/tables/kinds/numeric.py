@@ -1,0 +1,261 @@
+"""Columns of numbers: their ranges, their ranks and the standardised numbers."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, FiniteFloat
+from scipy import sparse
+
+from crossgcn.data.tables.cells import CODE, NumberStyle, are_whole, find_contradiction
+from crossgcn.data.tables.kinds.base import (
+    MIN_SHARE_OF_KIND,
+    ColumnEncoder,
+    Inference,
+    Refusals,
+    one_hot,
+)
+from crossgcn.data.tables.kinds.categorical import are_names
+from crossgcn.data.tables.kinds.ranges import choose_bounds
+from crossgcn.data.tables.table import Distinct
+
+MAX_CODES = 12
+"""Whole numbers with at most this many different values are codes, unless they count things."""
+
+SURE_COUNTS = 5
+"""So many numbers from 0 or 1, with one peak, are counts whatever the column is called."""
+
+COUNT_NAMES = {"count", "counts", "n", "nb", "no", "nr", "num", "number", "qty", "quantity"}
+CODE_NAMES = {
+    *("cat", "category", "class", "cluster", "code", "codes", "grade", "group", "id", "kind"),
+    *("label", "level", "region", "sector", "segment", "status", "type", "types", "zone"),
+    *("day", "hour", "month", "weekday", "year"),
+}
+
+MAX_DEVIATIONS = 5.0
+"""Standardised numbers are clipped to this distance from the mean."""
+
+NUM_BUCKETS = 4
+"""About how many ranges a column of numbers is cut into."""
+
+MAX_KNOTS = 201
+"""Numbers of which the rank is kept; ranks between them are interpolated."""
+
+
+def infer_numeric(name: str, distinct: Distinct) -> Inference:
+    """Tell numbers from codes, which are categories, and from numbers of rows."""
+    is_number = ~np.isnan(distinct.numbers)
+    num_cells, num_present = distinct.num_cells(is_number), distinct.num_present
+    if num_cells < MIN_SHARE_OF_KIND * num_present:
+        return None
+    numbers, of_value = np.unique(distinct.numbers[is_number], return_inverse=True)
+    all_numbers, whole = num_cells == num_present, are_whole(numbers)
+    num_values = len({text for text, _ in distinct.present})
+    if whole and any(CODE.fullmatch(text) for text, _ in distinct.present):
+        if are_names(num_values, num_present):
+            where = f"{num_values:,} in {num_present:,} cells"
+            return "ignored", f"digits with leading zeros, {where}"
+        return "categorical", f"{num_values:,} different codes with leading zeros"
+    if whole and len(numbers) <= MAX_CODES and 2 * len(numbers) <= num_cells:
+        counts = np.bincount(of_value, distinct.counts[is_number]).astype(np.float64)
+        if _are_counts(name, numbers, counts):
+            return "numeric", f"{len(numbers)} different whole numbers, taken as counts"
+        if all_numbers:
+            return "categorical", f"{num_values} different whole numbers, taken as codes"
+        return "categorical", f"{num_values} different values, most of them whole numbers"
+    if not all_numbers and len(numbers) <= MAX_CODES:
+        return None
+    num_rows = len(distinct.codes)
+    all_different = all_numbers and len(numbers) == num_rows > MAX_CODES
+    if whole and all_different and numbers[0] in (0, 1) and np.ptp(numbers) == num_rows - 1:
+        return "ignored", "counts the rows"
+    share = "numbers" if all_numbers else f"{num_cells / num_present:.1%} numbers"
+    low, high = (f"{number:,.10g}" for number in (numbers[0], numbers[-1]))
+    return "numeric", f"{share}{distinct.style} from {low} to {high}"
+
+
+def _are_counts(name: str, numbers: NDArray[np.float64], counts: NDArray[np.float64]) -> bool:
+    """Return whether few whole numbers count things, as beds and guests do.
+
+    They start 0, 1, 2 or 1, 2, 3, and the nodes of each become more up to one peak and then
+    fewer: but for chance, if a name such as ``beds`` or ``num_doors`` says that they count, and
+    strictly, of five numbers or more, if not. Names such as ``zone`` or ``code`` are of codes.
+    """
+    words = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
+    if not words or CODE_NAMES & set(words) or len(numbers) < 3:
+        return False
+    if numbers[0] not in (0, 1) or not (np.diff(numbers[:3]) == 1).all():
+        return False
+    is_plural = words[-1].endswith("s") and not words[-1].endswith(("ss", "us", "is"))
+    says_so = is_plural or bool(COUNT_NAMES & set(words))
+    chance = 2 * np.sqrt(counts[1:] + counts[:-1]) if says_so else 0.02 * counts.sum()
+    steps = np.diff(counts)
+    steps = np.sign(steps[abs(steps) > chance])
+    has_one_peak = not (np.diff(steps) > 0).any()
+    return has_one_peak and (says_so or (len(numbers) >= SURE_COUNTS and len(steps) > 0))
+
+
+class NumberEncoder(ColumnEncoder):
+    """One feature per range, ``age=[20, 25)``, then ``age rank``, and ``age`` standardised.
+
+    Ranges and frequent single values are numbered by places from the left: ``2i`` is the range
+    between bounds ``i - 1`` and ``i``, which includes the lower bound unless that is a place of
+    its own; ``2i + 1`` is bound ``i`` alone. A number at a place without a feature belongs to the
+    next one to its left, or to the first.
+
+    Attributes:
+        style: How numbers were written in training.
+        bounds: Lower ends of ranges, ascending.
+        alone: The bounds with a feature of their own, such as 0 where it is frequent.
+        places: Places with a feature, ascending: those with numbers in the training table.
+        known: Numbers of which the rank is kept, ascending; others are interpolated.
+        ranks: Their ranks, from -0.5 to 0.5; equal numbers have the middle of their ranks.
+        deviation: The standard deviation; 1 where all numbers are the same.
+        has_missing: Whether missing values have a feature; otherwise they are in no range.
+            Standardised, they count as the mean; their rank is 0.
+    """
+
+    kind: Literal["numeric"] = "numeric"
+    style: NumberStyle
+    bounds: tuple[FiniteFloat, ...]
+    alone: tuple[FiniteFloat, ...]
+    places: tuple[int, ...]
+    known: tuple[FiniteFloat, ...]
+    ranks: tuple[FiniteFloat, ...]
+    mean: FiniteFloat
+    deviation: Annotated[FiniteFloat, Field(gt=0)]
+    has_missing: bool
+
+    @classmethod
+    def fit(cls, column: str, distinct: Distinct) -> NumberEncoder:
+        """Choose ranges, rank the numbers, and measure mean and deviation.
+
+        Infinities and text that is not a number count as missing.
+        """
+        is_finite = np.isfinite(distinct.numbers)
+        # Adding zero makes -0 and 0 the same to the last bit.
+        numbers, where = np.unique(distinct.numbers[is_finite] + 0.0, return_inverse=True)
+        counts = np.bincount(where, distinct.counts[is_finite], len(numbers)).astype(np.int64)
+        bounds, alone = choose_bounds(numbers, counts, NUM_BUCKETS)
+        known, ranks = rank_numbers(numbers, counts)
+        mean, deviation = measure(numbers, counts)
+        return cls(
+            column=column,
+            style=distinct.style,
+            bounds=tuple(bounds.tolist()),
+            alone=tuple(alone.tolist()),
+            places=tuple(np.unique(_find_places(numbers, bounds, alone)).tolist()) or (0,),
+            known=tuple(known.tolist()),
+            ranks=tuple(ranks.tolist()),
+            mean=mean,
+            deviation=deviation,
+            has_missing=not is_finite.all(),
+        )
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The ranges, then ``(missing)``, then the rank and the number itself."""
+        missing = ["=(missing)"] if self.has_missing else []
+        ends = (*map(self._name_place, self.places), *missing, " rank", "")
+        return [f"{self.column}{end}" for end in ends]
+
+    def _name_place(self, place: int) -> str:
+        """Return the ending of a feature's name: ``<20``, ``=[20, 25)``, ``≥25``, ``=0``."""
+        index, is_value = divmod(place, 2)
+        if is_value:
+            return f"={_write(self.bounds[index])}"
+        upper = self.bounds[index] if index < len(self.bounds) else None
+        if index == 0:
+            return "=(any)" if upper is None else f"<{_write(upper)}"
+        lower = self.bounds[index - 1]
+        if upper is None:
+            return f"{'>' if lower in self.alone else '≥'}{_write(lower)}"
+        return f"={'(' if lower in self.alone else '['}{_write(lower)}, {_write(upper)})"
+
+    def encode_values(self, distinct: Distinct) -> sparse.csr_array:
+        """Return a one at the range of each value, its rank and the standardised value."""
+        read = distinct.read_numbers(self.style)
+        is_finite = np.isfinite(read)
+        numbers = np.where(is_finite, read, self.mean)
+        places = _find_places(numbers, np.array(self.bounds), np.array(self.alone))
+        ranges = np.searchsorted(np.array(self.places), places, side="right") - 1
+        missing = len(self.places) if self.has_missing else -1
+        ranges = np.where(is_finite, np.maximum(ranges, 0), missing)
+        with np.errstate(over="ignore"):
+            standard = (numbers - self.mean) / self.deviation
+        standard = np.clip(standard, -MAX_DEVIATIONS, MAX_DEVIATIONS)
+        ranks = np.where(is_finite, self._rank(numbers), 0.0)
+        measures = sparse.csr_array(np.stack([ranks, standard], axis=1).astype(np.float32))
+        in_ranges = one_hot(ranges, len(self.places) + self.has_missing)
+        return sparse.csr_array(sparse.hstack([in_ranges, measures]))
+
+    def _rank(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        known = np.array(self.known)
+        with np.errstate(all="ignore"):
+            # The distance of two floats may be more than a float can hold.
+            unit = 1.0 if np.isfinite(known[-1] - known[0]) else 2.0
+            ranks = np.interp(numbers / unit, known / unit, np.array(self.ranks))
+        return np.asarray(np.nan_to_num(ranks).clip(-0.5, 0.5))
+
+    def refuse(self, distinct: Distinct) -> Refusals:
+        """Return values that are no finite numbers, or written otherwise than in training."""
+        numbers = distinct.read_numbers(self.style)
+        remedy = "write the number as in the table trained on, or leave the cell empty"
+        refusals = {
+            at: (f"is not a {'number' if np.isnan(numbers[at]) else 'finite number'}", remedy)
+            for at in np.flatnonzero(~np.isfinite(numbers) & ~distinct.missing).tolist()
+        }
+        if distinct.typed and self.style.sign != "%":
+            return refusals
+        as_percent = distinct.read_numbers(self.style.model_copy(update={"sign": "%"}))
+        trained = f"numbers{self.style}" if str(self.style) else "plain numbers"
+        remedy = "write the column as in the table trained on"
+        for at in np.flatnonzero(~np.isnan(numbers) | ~np.isnan(as_percent)).tolist():
+            contradiction = find_contradiction(distinct.texts[at], self.style)
+            if contradiction is not None:
+                what = f"{contradiction}, and the model was trained on {trained}"
+                refusals[at] = (what, remedy)
+        return refusals
+
+
+def _find_places(
+    numbers: NDArray[np.float64], bounds: NDArray[np.float64], alone: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    places = 2 * np.searchsorted(bounds, numbers, side="right") - np.isin(numbers, alone)
+    return np.asarray(places)
+
+
+def _write(number: float) -> str:
+    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
+
+
+def measure(numbers: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:
+    """Return centre and spread by which numbers are standardised: mean and deviation.
+
+    Computed without overflow; the spread is 1 where all numbers are the same.
+    """
+    largest = float(abs(numbers).max(initial=0.0))
+    if largest == 0.0:
+        return 0.0, 1.0
+    scaled = numbers / largest
+    shares = counts / counts.sum()
+    mean = float((scaled * shares).sum())
+    deviation = float(np.sqrt(((scaled - mean) ** 2 * shares).sum())) * largest
+    return mean * largest, deviation if len(numbers) > 1 and deviation > 0.0 else 1.0
+
+
+def rank_numbers(
+    numbers: NDArray[np.float64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return at most :data:`MAX_KNOTS` of the different, ascending numbers, and their ranks."""
+    if len(numbers) == 0:
+        return np.zeros(1), np.zeros(1)
+    ranks = (np.cumsum(counts) - counts / 2) / counts.sum() - 0.5
+    kept = np.arange(len(ranks))
+    if len(kept) > MAX_KNOTS:
+        steps = np.linspace(ranks[0], ranks[-1], MAX_KNOTS)
+        kept = np.unique(np.searchsorted(ranks, steps).clip(max=len(ranks) - 1))
+    return numbers[kept], ranks[kept]
