@@ -106,7 +106,7 @@ def test_text_is_read_as_in_memory(tables: Tables) -> None:
     nodes, edges = tables
     nodes = nodes.assign(**{'a "b"\'s': "007", "empty": ""})
     text = nodes.to_csv(index=False, sep=";", quoting=1)
-    Path("nodes.csv").write_text("\ufeffsep=;\n" + text, newline="\r\n")
+    Path("nodes.csv").write_text("\ufeff" + text, newline="\r\n")
     edges.to_csv("edges.tsv", index=False, sep="\t")
     file = store(edges="edges.tsv")
     assert file.num_nodes == NUM_NODES
