@@ -221,9 +221,7 @@ def test_pipes_are_refused_before_they_are_waited_for(tmp_path: Path, name: str)
     path = tmp_path / name if name.startswith("pipe") else Path(name)
     if name.startswith("pipe"):
         os.mkfifo(path)
-    with pytest.raises(
-        BadInput, match=r"is a pipe or device, .*write the nodes to a f"
-    ):
+    with pytest.raises(BadInput, match=r"is a pipe or device, .*write the nodes to a f"):
         read_table(path, "nodes")
 
 
