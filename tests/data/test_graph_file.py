@@ -203,56 +203,52 @@ def test_object_arrays_are_refused_unopened(tmp_path: Path) -> None:
         read_graph(path)
 
 
-@pytest.mark.parametrize("name", ["edge_index", "y", "x_data", "x_indptr", "x_shape"])
-def test_a_missing_array_is_named_with_those_there(tmp_path: Path, name: str) -> None:
-    with pytest.raises(BadInput, match=f"array {name} is missing; it has x_|edge_index"):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("edge_index", "edge_index is missing; it must be int64"),
+        ("y", "y is missing; it must be int64"),
+        ("x_data", r"no features: add x, or all of x_indptr, .* \(x_data missing; it has x_indptr"),
+    ],
+)
+def test_a_missing_array_is_named(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         read_graph(write(tmp_path / "g.npz", without=name))
-
-
-def test_a_file_without_features_says_both_ways_to_give_them(tmp_path: Path) -> None:
-    np.savez(tmp_path / "g.npz", y=[0], edge_index=[[0], [0]])
-    with pytest.raises(BadInput, match="no features; add x, or all of x_indptr"):
-        read_graph(tmp_path / "g.npz")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"edge_index": [[0, 3], [1, 2]]}, r"edge_index\[0, 1\] is 3, but the graph has 3 nodes"),
-        ({"edge_index": [[0, 1], [1, -1]]}, r"edge_index\[1, 1\] is -1"),
-        ({"edge_index": [0, 1]}, r"edge_index is int64 \[2\]; it must be integers in 2"),
-        ({"edge_index": [[0.0], [1.0]]}, r"edge_index is float64 \[2, 1\]"),
-        ({"edge_index": [[0], [1], [2]]}, r"edge_index is int64 \[3, 1\]"),
-        ({"y": [0, 1]}, "y has 2 labels for 3 nodes"),
-        ({"y": [0, -2, 1]}, r"y\[1\] is -2; labels are 0"),
-        ({"y": ["a", "b", "c"]}, r"y is <U1 \[3\]; it must be numbers in 1"),
-        ({"y": [0, 1, 2], "num_classes": 2}, r"y\[2\] is 2, but num_classes is 2"),
+        ({"edge_index": [[0, 3], [1, 2]]}, r"edge_index\[0, 1\] is 3 .* the graph has 3 nodes"),
+        ({"edge_index": [[0.0], [1.0]]}, r"edge_index is float64 \[2, 1\]; it must be int64 \[2,"),
+        ({"y": ["a", "b", "c"]}, r"y is <U1 \[3\]; it must be numbers"),
+        ({"y": [0.0, 1.0, 0.5], "num_classes": 3}, "y holds numbers, but num_classes is 3"),
         ({"num_classes": 0}, r"num_classes is int64 \[\]; it must be one integer"),
+        ({"num_classes": [3, 3]}, r"num_classes is int64 \[2\]; it must be one integer"),
+        ({"directed": [1, 0]}, r"directed is int64 \[2\]; it must be one boolean"),
         ({"x_data": [1.0, np.nan, 3.0]}, "x row 0, column 3 is nan"),
         ({"x_data": [1.0, 2.0, 1e300]}, "x row 2, column 1 is inf"),
-        ({"x_data": [1.0, 2.0]}, "x_data has 2 values but x_indices 3"),
+        (
+            {"x_data": [1.0, 2.0]},
+            r"x_shape .* are no CSR matrix \(.*col_indices.*\); write those of",
+        ),
         ({"x_data": ["a", "b", "c"]}, r"x_data is <U1 \[3\]; it must be numbers"),
-        ({"x_indptr": [0, 2, 3]}, "x_indptr has 3 entries .* for 3 rows and 3 values it has 4"),
-        ({"x_indptr": [0, 2, 1, 3]}, "x_indptr falls from 2 to 1 at row 1"),
-        ({"x_indptr": [0, 2, 2, 2]}, "x_indptr has 4 entries"),
-        ({"x_indices": [0, 4, 1]}, r"x_indices\[1\] is 4, but x_shape says 4 columns; use 0 to 3"),
-        ({"x_indices": [3, 0, 1]}, "x_indices in row 0 goes from column 3 to 0"),
-        ({"x_indices": [3, 3, 1]}, "x_indices in row 0 goes from column 3 to 3"),
-        ({"x_shape": [3]}, r"x_shape is \[3\]"),
-        ({"x_shape": [3, 2**62]}, r"x_shape is \[3, \d+\]; it must be"),
-        ({"y": [0.0, 1.0, 0.5], "num_classes": 3}, "y holds numbers, but num_classes is 3"),
-        ({"roles": [[0, 1, 260]]}, r"roles\[0, 2\] is 260; use 0 none, 1 train"),
-        ({"roles": [[0, -3, 1]]}, r"roles\[0, 1\] is -3;"),
-        ({"roles": [[0, 1]]}, r"roles is int64 \[1, 2\]; it must be integers \[splits, 3\]"),
-        ({"roles": [0, 1, 2]}, r"roles is int64 \[3\]; it must be integers in 2"),
-        ({"train_mask": [True, True, False]}, "val_mask is missing; give all of train_mask"),
-        ({"train_mask": ["a"] * 3}, r"train_mask is <U1 \[3\]; it must be booleans"),
-        ({"edge_weight": [1.0, 2.0]}, r"edge_weight is float32 \[2\]; it must be float \[3\]"),
-        ({"edge_weight": [[1.0], [1], [1]]}, r"edge_weight is float64 \[3, 1\]; .*1 dimension"),
-        ({"edge_weight": [1, -2, np.nan]}, r"edge_weight\[1\] is -2\.0 \(2 such in all\); weigh"),
+        ({"x_indptr": [0, 2, 3]}, r"are no CSR matrix \(.*number of rows \+ 1 \(=4\), but got 3"),
+        ({"x_indptr": [0, 2, 1, 3]}, r"are no CSR matrix \(.*crow_indices"),
+        ({"x_indptr": [0, 2, 2, 2]}, r"are no CSR matrix \(.*crow_indices.* == nnz"),
+        ({"x_indptr": [0.0, 2.5, 2, 3]}, "row starts, columns and shape are integers"),
+        ({"x_indices": [0, 4, 1]}, r"are no CSR matrix \(.*col_indices < ncols"),
+        ({"x_indices": [3, 0, 1]}, r"are no CSR matrix \(.*sorted.*sum_duplicates"),
+        ({"x_indices": [3, 3, 1]}, r"are no CSR matrix \(.*distinct.*sum_duplicates"),
+        ({"x_shape": [3]}, r"x_shape of shape \[3\] are no CSR matrix"),
+        ({"x_shape": [3, 2**62]}, r"x_shape of shape \[3, \d+\] are no CSR matrix"),
+        ({"roles": [[0, 1, 260]]}, r"roles\[0, 2\] is 260 .* use 0 none, 1 train"),
+        ({"train_mask": [True, True, False]}, "val_mask is missing; .* as all of train_mask"),
         ({"edge_weight": [1, 2, 1e300]}, r"edge_weight\[2\] is inf"),
-        ({"train_mask": [1, 1, 0]}, r"train_mask is int64 \[3\]; it must be booleans"),
-        ({"roles": [[1, 2, 3]], "val_mask": [True] * 3}, "has both roles and val_mask"),
+        ({"edge_weight": [1, 2, 1e38]}, r"edge_weight\[2\] is 1e\+38 .* divide all weights"),
+        ({"x_data": [1.0, -1e30, 3.0]}, r"x goes up to 1e\+30, .*; scale the features"),
+        ({"y": [0, 10**9, 1]}, "1,000,000,001 classes but 3 nodes; number the classes 0, 1, 2"),
+        ({"num_classes": 10**9}, "1,000,000,000 classes but 3 nodes"),
     ],
 )
 def test_each_fault_is_named_with_place_value_and_remedy(
@@ -261,16 +257,6 @@ def test_each_fault_is_named_with_place_value_and_remedy(
     with pytest.raises(BadInput, match=message) as caught:
         read_graph(write(tmp_path / "g.npz", **changes))
     assert str(caught.value).startswith(str(tmp_path / "g.npz"))
-
-
-def test_overlapping_masks_name_the_node_and_both_masks(tmp_path: Path) -> None:
-    masks: dict[str, Any] = {
-        "train_mask": [True, False, True],
-        "val_mask": [False, True, False],
-        "test_mask": [False, False, True],
-    }
-    with pytest.raises(BadInput, match="node 2 is in train_mask and in test_mask"):
-        read_graph(write(tmp_path / "g.npz", **masks))
 
 
 def test_a_dense_fault_is_placed_too(tmp_path: Path) -> None:

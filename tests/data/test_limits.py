@@ -8,50 +8,15 @@ import json
 import struct
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from crossgcn import from_tables
-from crossgcn.data import make_splits, read_graph
 from crossgcn.data.files import UNPACK_LIMIT, read_npz
 from crossgcn.data.tables.read import read_table
 from crossgcn.errors import BadInput
-
-
-def arrays() -> dict[str, Any]:
-    random = np.random.default_rng(0)
-    return {
-        "x": random.random((30, 4), np.float32),
-        "edge_index": random.integers(0, 30, (2, 90)),
-        "edge_weight": random.random(90, np.float32),
-        "y": random.integers(0, 3, 30),
-    }
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("edge_weight", 1e38, r"edge_weight\[0\] is 1e\+38; .* divide all weights"),
-        ("x", 1e30, r"x goes up to 1e\+30, .*; scale the features"),
-        ("x", -1e30, r"x goes up to 1e\+30"),
-        ("y", 10**9, r"1,000,000,001 classes but 30 nodes; number the classes 0, 1, 2"),
-        ("num_classes", 10**9, r"1,000,000,000 classes but 30 nodes"),
-    ],
-)
-def test_numbers_beyond_32_bits_and_classes_beyond_nodes_are_refused(
-    name: str, value: float, words: str, tmp_path: Path
-) -> None:
-    parts = arrays()
-    if name in parts:
-        parts[name].reshape(-1)[0] = value
-    else:
-        parts[name] = np.array(value)
-    np.savez(tmp_path / "g.npz", **parts)
-    with pytest.raises(BadInput, match=words):
-        read_graph(tmp_path / "g.npz")
 
 
 def test_a_heavy_edge_of_a_table_is_named_by_its_row(tmp_path: Path) -> None:
@@ -133,11 +98,7 @@ def test_a_small_archive_with_a_huge_content_needs_consent(
     assert read_npz(tmp_path / "g.npz")["x"].size == 300_000
 
 
-def test_a_billion_splits_and_a_million_columns_are_refused(tmp_path: Path) -> None:
-    np.savez(tmp_path / "g.npz", **arrays())
-    graph = read_graph(tmp_path / "g.npz")
-    with pytest.raises(BadInput, match=r"num_splits is 1,000,000,000; ask for at most 10,000"):
-        make_splits(graph, "stratified", num_splits=10**9)
+def test_a_million_columns_are_refused(tmp_path: Path) -> None:
     names = ",".join(f"c{n}" for n in range(100_001))
     (tmp_path / "wide.csv").write_text(names + "\n" + "," * 100_000 + "\n")
     with pytest.raises(BadInput, match=r"has 100,001 columns, and tables may have 100,000"):

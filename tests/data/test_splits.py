@@ -152,7 +152,7 @@ def test_public_takes_each_row_of_roles() -> None:
     (first,) = make_splits(toy(roles=rows), "public", num_splits=1)
     assert equal(first, splits[0])
     assert len(make_splits(toy(roles=rows), "public", num_splits=2)) == 2
-    with pytest.raises(BadInput, match="num_splits is 3, but toy has 2 public split"):
+    with pytest.raises(BadInput, match="num_splits is 3, but toy has 2 split"):
         make_splits(toy(roles=rows), "public", num_splits=3)
 
 
@@ -161,11 +161,12 @@ def test_public_takes_each_row_of_roles() -> None:
     [
         ({"protocol": "randon"}, "unknown split protocol 'randon': did you mean 'random'"),
         ({"num_splits": 0}, "num_splits is 0"),
+        ({"num_splits": 10**9}, "num_splits is 1,000,000,000; ask for 1 to 10,000"),
         ({"train": 0}, "train is 0"),
         ({"seed": -1}, "seed is -1"),
         ({"train": 4}, "toy: class 0 has 3 labelled nodes outside validation and test, 4 are"),
         ({"protocol": "public", "train": 20}, "train is 20, but public splits bring their own"),
-        ({"protocol": "authors", "train": 5}, "train is 5, but the released training sets have 20"),
+        ({"protocol": "authors", "train": 5}, "train is 5, but authors splits bring their own"),
         ({"protocol": "authors"}, "no splits for 'toy', only for citeseer, cora, pubmed"),
     ],
 )
@@ -187,8 +188,8 @@ def test_a_graph_without_roles_says_how_to_add_them(protocol: str) -> None:
         (([0, 4], [3], [10]), "test node 10 does not exist; the graph has nodes 0 to 9"),
         (([-1, 4], [3], [7]), "train node -1 does not exist"),
         (([0, 4], [3, 9], [7]), "validation node 9 has no label"),
-        (([0, 4], [3], [4, 7]), "node 4 is both train and test"),
-        (([0, 4, 3], [3], [7]), "node 3 is both train and validation"),
+        (([0, 4], [3], [4, 7]), "test node 4 is also a train node"),
+        (([0, 4, 3], [3], [7]), "validation node 3 is also a train node"),
         (([0, 4, 0], [3], [7]), "train node 0 is listed more than once; list every node once"),
         (([0, 4], [3], [7, 7]), "test node 7 is listed more than once"),
         (([0, 1], [3], [7]), "class 1 of 0 to 1 has no training node"),

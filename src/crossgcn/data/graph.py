@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -17,11 +19,11 @@ ROLE_NAMES = ("none", "train", "validation", "test")
 MASK_NAMES = ("train_mask", "val_mask", "test_mask")
 """Masks as PyG names them, in the order of the roles 1 to 3."""
 
-_WANTED = {
-    "x": "float [nodes, features]",
-    "edge_index": "int64 [2, edges]",
-    "y": "int64 [nodes], -1 for unlabelled; or float, NaN for unlabelled",
-}
+MOST_FEATURE = 1e18
+"""The largest absolute value of a feature: squares of larger ones exceed 32-bit floats."""
+
+MOST_CLASSES = 1000
+"""So many classes are allowed even in a graph of fewer nodes."""
 
 
 def canonical_graph(data: Data, where: str = "data") -> Data:
@@ -42,122 +44,21 @@ def canonical_graph(data: Data, where: str = "data") -> Data:
     Raises:
         BadInput: Names the tensor, the position, the value and the remedy.
     """
-    edge_weight = getattr(data, "edge_weight", None)
-    graph = Data(
-        x=_float_features(data.x, where),
-        edge_index=data.edge_index,
-        edge_weight=edge_weight.float() if isinstance(edge_weight, Tensor) else edge_weight,
-        y=data.y,
+    x = _features(data.x, where)
+    y, num_classes = _labels(data, x.shape[0], where)
+    directed = getattr(data, "directed", None) is True
+    edge_index, edge_weight = _edges(data, x.shape[0], directed, where)
+    return Data(
+        x=x,
+        edge_index=edge_index,
+        edge_weight=edge_weight,
+        y=y,
         name=getattr(data, "name", where),
-        num_classes=getattr(data, "num_classes", None),
+        num_classes=num_classes,
+        num_nodes=x.shape[0],
+        directed=directed or None,
+        roles=_roles(data, x.shape[0], where),
     )
-    for name, wanted in _WANTED.items():
-        if not isinstance(graph.get(name), Tensor):
-            raise BadInput(f"{where}: {name} is missing; give it as {wanted}")
-    _check_features(graph.x, where)
-    graph.num_nodes = graph.x.shape[0]
-    _check_edges(graph.edge_index, graph.get("edge_weight"), graph.num_nodes, where)
-    _check_labels(graph.y, graph.num_nodes, graph.get("num_classes"), where)
-    if getattr(data, "directed", None) is True:
-        graph.directed = True
-    graph.edge_index, graph.edge_weight = _unique_edges(graph, "directed" in graph)
-    if "num_classes" not in graph:
-        graph.num_classes = 1 if graph.y.is_floating_point() else int(graph.y.max()) + 1
-    graph.roles = _gather_roles(data, graph.num_nodes, where)
-    return graph
-
-
-MOST_FEATURE = 1e18
-"""The largest absolute value of a feature: squares of larger ones exceed 32-bit floats."""
-
-FEWEST_CLASSES_LIMIT = 1000
-"""So many classes are allowed even in a graph of fewer nodes."""
-
-
-def _float_features(x: Tensor | None, where: str) -> Tensor | None:
-    if not isinstance(x, Tensor) or (x.dtype == torch.float32 and x.layout != torch.sparse_coo):
-        return x
-    if x.layout == torch.strided:
-        return x.float()
-    if x.layout == torch.sparse_csr:
-        rows, columns = x.shape
-        return csr_tensor(x.crow_indices(), x.col_indices(), x.values().float(), (rows, columns))
-    raise BadInput(f"{where}: x has layout {x.layout}; give it dense or as x.to_sparse_csr()")
-
-
-def _first(mask: Tensor) -> list[int]:
-    """Return the position of the first true element, or an empty list."""
-    found: list[list[int]] = torch.nonzero(mask)[:1].tolist()
-    return found[0] if found else []
-
-
-def _describe(value: object) -> str:
-    """Return the element type and shape of a tensor, or the type of anything else."""
-    if not isinstance(value, Tensor):
-        return f"of type {type(value).__name__}"
-    return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
-
-
-def _check_features(x: Tensor, where: str) -> None:
-    if x.dim() != 2:
-        raise BadInput(f"{where}: x is {_describe(x)}; it must be {_WANTED['x']}")
-    if x.shape[0] == 0 or x.shape[1] == 0:
-        raise BadInput(
-            f"{where}: x is {_describe(x)}; a graph needs at least one node and one feature"
-        )
-    values = x.values() if x.layout == torch.sparse_csr else x
-    bad = ~torch.isfinite(values)
-    if at := _first(bad):
-        value, position = float(values[tuple(at)]), at
-        if x.layout == torch.sparse_csr:
-            row = int(torch.searchsorted(x.crow_indices(), at[0], right=True)) - 1
-            position = [row, int(x.col_indices()[at[0]])]
-        raise BadInput(
-            f"{where}: x row {position[0]}, column {position[1]} is {value} ({int(bad.sum())} such "
-            "in all); replace missing values, and any that no 32-bit float can hold, by finite "
-            "numbers"
-        )
-    largest = float(values.abs().max()) if values.numel() else 0.0
-    if largest > MOST_FEATURE:
-        raise BadInput(
-            f"{where}: x goes up to {largest:g}, whose products no 32-bit float can hold; scale "
-            "the features, for example to mean 0 and deviation 1"
-        )
-
-
-def _check_edges(
-    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, where: str
-) -> None:
-    if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype != torch.int64:
-        raise BadInput(
-            f"{where}: edge_index is {_describe(edge_index)}; it must be {_WANTED['edge_index']}"
-        )
-    if at := _first(((edge_index < 0) | (edge_index >= num_nodes)).t()):
-        column, end = at
-        raise BadInput(
-            f"{where}: edge_index[{end}, {column}] is {int(edge_index[end, column])}, but the "
-            f"graph has {num_nodes} nodes; use 0 to {num_nodes - 1}, or add the missing rows to x"
-        )
-    if edge_weight is None:
-        return
-    num_edges = edge_index.shape[1]
-    if not isinstance(edge_weight, Tensor) or edge_weight.shape != (num_edges,):
-        raise BadInput(
-            f"{where}: edge_weight is {_describe(edge_weight)}; it must be float [{num_edges}], "
-            "one per edge"
-        )
-    bad = ~torch.isfinite(edge_weight) | (edge_weight < 0)
-    for edge in _first(bad):
-        raise BadInput(
-            f"{where}: edge_weight[{edge}] is {float(edge_weight[edge])} ({int(bad.sum())} such in "
-            "all); weights are finite and not negative, because adjacencies are normalised by the "
-            "root of their sums"
-        )
-    for edge in _first(edge_weight > MOST_WEIGHT):
-        raise BadInput(
-            f"{where}: edge_weight[{edge}] is {float(edge_weight[edge]):g}; sums of weights above "
-            f"{MOST_WEIGHT:g} exceed 32-bit floats: divide all weights by the largest"
-        )
 
 
 def is_labelled(y: Tensor) -> Tensor:
@@ -165,52 +66,113 @@ def is_labelled(y: Tensor) -> Tensor:
     return ~y.isnan() if y.is_floating_point() else y >= 0
 
 
-def _check_labels(y: Tensor, num_nodes: int, num_classes: int | None, where: str) -> None:
-    if y.dim() != 1 or not (y.dtype == torch.int64 or y.is_floating_point()):
-        raise BadInput(
-            f"{where}: y is {_describe(y)}; it must be int64 [nodes], or float for numbers"
+def _require(fits: bool, name: str, value: object, wanted: str, where: str) -> None:
+    """Refuse what is missing, or of another type or shape than it must be."""
+    if fits:
+        return
+    found = "missing" if value is None else f"of type {type(value).__name__}"
+    if isinstance(value, Tensor):
+        layout = "" if value.layout == torch.strided else f" in layout {value.layout}"
+        found = f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}{layout}"
+    raise BadInput(f"{where}: {name} is {found}; it must be {wanted}")
+
+
+def _refuse(wrong: Tensor, name: str, values: Tensor, remedy: str, where: str) -> None:
+    """Refuse a tensor with a wrong element, by the position and the value of the first."""
+    places = torch.nonzero(wrong)
+    if len(places):
+        place = places[0].tolist()
+        value = values[tuple(place)].item()
+        shown = f"{value:g}" if isinstance(value, float) else value
+        raise BadInput(f"{where}: {name}{place} is {shown} ({len(places):,} such in all); {remedy}")
+
+
+def _features(x: Any, where: str) -> Tensor:
+    fits = isinstance(x, Tensor) and x.dim() == 2 and x.layout in (torch.strided, torch.sparse_csr)
+    wanted = "float [nodes, features], dense or x.to_sparse_csr(), with at least one of each"
+    _require(fits and min(x.shape) > 0, "x", x, wanted, where)
+    if x.layout == torch.strided:
+        x = values = x.float()
+    elif x.dtype != torch.float32:
+        x = csr_tensor(x.crow_indices(), x.col_indices(), x.values().float(), tuple(x.shape))
+    if x.layout == torch.sparse_csr:
+        values = x.values()
+    bad = ~torch.isfinite(values)
+    if bad.any():
+        first = torch.nonzero(bad)[0]
+        row, column = (
+            (int(at) for at in first)
+            if x.layout == torch.strided
+            else (
+                int(torch.searchsorted(x.crow_indices(), first[0], right=True)) - 1,
+                int(x.col_indices()[first[0]]),
+            )
         )
-    if len(y) != num_nodes:
         raise BadInput(
-            f"{where}: y has {len(y)} labels for {num_nodes} nodes; "
-            "give one per row of x, -1 where there is none"
+            f"{where}: x row {row}, column {column} is {float(values[tuple(first)])} "
+            f"({int(bad.sum())} such in all); replace missing values, and any that no 32-bit float "
+            "can hold, by finite numbers"
         )
+    largest = float(values.abs().max()) if values.numel() else 0.0
+    if largest > MOST_FEATURE:
+        raise BadInput(
+            f"{where}: x goes up to {largest:g}, whose products no 32-bit float can hold; scale "
+            "the features, for example to mean 0 and deviation 1"
+        )
+    features: Tensor = x
+    return features
+
+
+def _labels(data: Data, num_nodes: int, where: str) -> tuple[Tensor, int]:
+    """Return the labels, and the number of classes: 1 for numbers."""
+    y, num_classes = data.y, getattr(data, "num_classes", None)
+    fits = isinstance(y, Tensor) and (y.dtype == torch.int64 or y.is_floating_point())
+    wanted = f"int64 [{num_nodes}], -1 for unlabelled; or float, NaN for unlabelled"
+    _require(fits and y.shape == (num_nodes,), "y", y, wanted, where)
     if y.is_floating_point():
         if num_classes not in (None, 1):
             raise BadInput(
                 f"{where}: y holds numbers, but num_classes is {num_classes}; write classes as "
                 "integers, or leave num_classes out"
             )
-        for node in _first(y.isinf()):
-            raise BadInput(
-                f"{where}: y[{node}] is {float(y[node])} ({int(y.isinf().sum())} such in all); "
-                "give a finite number, or NaN where it is unknown"
-            )
-        return
-    for node in _first(y < -1):
+        _refuse(y.isinf(), "y", y, "give a finite number, or NaN where it is unknown", where)
+        return y, 1
+    _refuse(y < -1, "y", y, "labels are 0, 1, 2, ..., and -1 for unlabelled", where)
+    if num_classes is None:
+        num_classes = int(y.max()) + 1
+    if num_classes > max(num_nodes, MOST_CLASSES):
         raise BadInput(
-            f"{where}: y[{node}] is {int(y[node])}; labels are 0, 1, 2, ..., and -1 for unlabelled"
+            f"{where}: there are {num_classes:,} classes but {num_nodes:,} nodes; number the "
+            "classes 0, 1, 2, ... without gaps"
         )
-    highest = int(y.max()) + 1 if num_classes is None else num_classes
-    if highest > max(num_nodes, FEWEST_CLASSES_LIMIT):
-        raise BadInput(
-            f"{where}: there are {highest:,} classes but {num_nodes:,} nodes; number the classes "
-            "0, 1, 2, ... without gaps"
-        )
-    for node in [] if num_classes is None else _first(y >= num_classes):
-        raise BadInput(
-            f"{where}: y[{node}] is {int(y[node])}, but num_classes is {num_classes}; "
-            f"raise num_classes, or use labels below it"
-        )
+    remedy = f"num_classes is {num_classes}: raise it, or use labels below it"
+    _refuse(y >= num_classes, "y", y, remedy, where)
+    return y, num_classes
 
 
-def _unique_edges(graph: Data, directed: bool) -> tuple[Tensor, Tensor | None]:
-    """Return unique edges: of a directed graph sorted by target."""
-    ends, weight, num_nodes = graph.edge_index, graph.get("edge_weight"), graph.num_nodes
+def _edges(data: Data, num_nodes: int, directed: bool, where: str) -> tuple[Tensor, Tensor | None]:
+    """Return unique edges and their weights; those of a directed graph are sorted by target."""
+    ends, weight = data.edge_index, getattr(data, "edge_weight", None)
+    fits = isinstance(ends, Tensor) and ends.dim() == 2 and ends.shape[0] == 2
+    _require(fits and ends.dtype == torch.int64, "edge_index", ends, "int64 [2, edges]", where)
+    remedy = f"the graph has {num_nodes} nodes: use 0 to {num_nodes - 1}, or add rows to x"
+    _refuse((ends < 0) | (ends >= num_nodes), "edge_index", ends, remedy, where)
     if weight is None:
         if directed:
             return coalesce(ends, num_nodes=num_nodes, sort_by_row=False), None
         return to_undirected(ends, num_nodes=num_nodes), None
+    fits = isinstance(weight, Tensor) and weight.shape == ends.shape[1:]
+    _require(fits, "edge_weight", weight, f"float [{ends.shape[1]}], one per edge", where)
+    weight = weight.float()
+    remedy = (
+        "weights are finite and not negative, because adjacencies are normalised by the root of "
+        "their sums"
+    )
+    _refuse(~torch.isfinite(weight) | (weight < 0), "edge_weight", weight, remedy, where)
+    remedy = (
+        f"sums of more than {MOST_WEIGHT:g} exceed 32-bit floats: divide all weights by the most"
+    )
+    _refuse(weight > MOST_WEIGHT, "edge_weight", weight, remedy, where)
     # Averaged in one direction only, so that both directions get the same bits.
     ends = ends if directed else ends.sort(dim=0).values
     ends, weight = coalesce(
@@ -221,64 +183,42 @@ def _unique_edges(graph: Data, directed: bool) -> tuple[Tensor, Tensor | None]:
     return ends, weight.float()
 
 
-def _gather_roles(data: Data, num_nodes: int, where: str) -> Tensor | None:
+def _roles(data: Data, num_nodes: int, where: str) -> Tensor | None:
     """Return the splits of a graph, ``[S, N]`` in int8, from ``roles`` or from its masks."""
-    roles: Tensor | None = getattr(data, "roles", None)
+    roles = getattr(data, "roles", None)
     masks = {name: getattr(data, name, None) for name in MASK_NAMES}
     given = [name for name, mask in masks.items() if mask is not None]
-    if roles is not None and given:
+    if given and roles is not None:
         raise BadInput(f"{where}: has both roles and {given[0]}; keep one of the two")
     if given:
-        return _combine_masks(masks, num_nodes, where)
+        return _roles_of_masks(masks, num_nodes, where)
     if roles is None:
         return None
     fits = isinstance(roles, Tensor) and roles.dim() == 2 and roles.shape[1] == num_nodes
-    if not fits or roles.shape[0] == 0 or roles.is_floating_point() or roles.dtype == torch.bool:
-        raise BadInput(
-            f"{where}: roles is {_describe(roles)}; it must be integers [splits, {num_nodes}]"
-        )
-    if at := _first((roles < 0) | (roles >= len(ROLE_NAMES))):
-        raise BadInput(
-            f"{where}: roles[{at[0]}, {at[1]}] is {int(roles[tuple(at)])}; "
-            "use 0 none, 1 train, 2 validation, 3 test"
-        )
-    return roles.to(torch.int8)
+    fits = fits and len(roles) > 0 and roles.dtype != torch.bool and not roles.is_floating_point()
+    _require(fits, "roles", roles, f"integers [splits, {num_nodes}]", where)
+    wrong = (roles < 0) | (roles >= len(ROLE_NAMES))
+    _refuse(wrong, "roles", roles, "use 0 none, 1 train, 2 validation, 3 test", where)
+    narrow: Tensor = roles.to(torch.int8)
+    return narrow
 
 
-def _combine_masks(masks: dict[str, Tensor | None], num_nodes: int, where: str) -> Tensor:
+def _roles_of_masks(masks: dict[str, Any], num_nodes: int, where: str) -> Tensor:
     """Return roles; a mask ``[N, S]`` has a column per split, a mask ``[N]`` is for all."""
-    columns = {name: _as_columns(mask, name, num_nodes, where) for name, mask in masks.items()}
-    num_splits = max(mask.shape[1] for mask in columns.values())
-    for name, mask in columns.items():
-        if mask.shape[1] not in (1, num_splits):
-            raise BadInput(
-                f"{where}: {name} has {mask.shape[1]} columns where another mask has {num_splits}; "
-                "give every mask one column per split"
-            )
-    for first, second in (MASK_NAMES[:2], MASK_NAMES[1:], MASK_NAMES[::2]):
-        both = (columns[first] & columns[second]).t()
-        if at := _first(both):
-            split, node = at
-            place = f"split {split}, node {node}" if num_splits > 1 else f"node {node}"
-            raise BadInput(
-                f"{where}: {place} is in {first} and in {second} ({int(both.sum())} such in all); "
-                "a node has one role, clear it in one of the two"
-            )
-    roles = torch.zeros(num_splits, num_nodes, dtype=torch.int8)
-    for role, mask in enumerate(columns.values(), 1):
-        roles[mask.t().expand(num_splits, -1)] = role
-    return roles
-
-
-def _as_columns(mask: Tensor | None, name: str, num_nodes: int, where: str) -> Tensor:
-    if mask is None:
+    for name, mask in masks.items():
+        fits = isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.dim() in (1, 2)
+        wanted = f"booleans [{num_nodes}] or [{num_nodes}, splits], as all of {', '.join(masks)}"
+        _require(fits and mask.shape[0] == num_nodes, name, mask, wanted, where)
+    columns = [mask.reshape(num_nodes, -1) for mask in masks.values()]
+    num_splits = max(mask.shape[1] for mask in columns)
+    for name, mask in zip(masks, columns, strict=True):
+        wanted = f"one column, or one for each of {num_splits} splits as in another mask"
+        _require(mask.shape[1] in (1, num_splits), name, mask, wanted, where)
+    stacked = torch.stack([mask.expand(num_nodes, num_splits).t() for mask in columns])
+    for split, node in torch.nonzero(stacked.sum(0) > 1)[:1].tolist():
+        first, second = (MASK_NAMES[at] for at in torch.nonzero(stacked[:, split, node])[:2, 0])
         raise BadInput(
-            f"{where}: {name} is missing; give all of {', '.join(MASK_NAMES)}, or none of them"
+            f"{where}: split {split}, node {node} is in {first} and in {second}; a node has one "
+            "role, clear it in one of the two"
         )
-    fits = isinstance(mask, Tensor) and mask.dim() in (1, 2) and mask.shape[0] == num_nodes
-    if not fits or mask.dtype != torch.bool:
-        raise BadInput(
-            f"{where}: {name} is {_describe(mask)}; it must be booleans, one per node: "
-            f"[{num_nodes}], or [{num_nodes}, splits]"
-        )
-    return mask.reshape(num_nodes, -1)
+    return (stacked * torch.tensor([1, 2, 3]).view(3, 1, 1)).sum(0).to(torch.int8)

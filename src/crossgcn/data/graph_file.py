@@ -27,12 +27,12 @@ Edges become unique and, unless ``directed``, undirected; see
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -42,22 +42,7 @@ from crossgcn.data.graph import MASK_NAMES, canonical_graph
 from crossgcn.errors import BadInput
 
 _CSR_NAMES = ("x_indptr", "x_indices", "x_data", "x_shape")
-
-
-# Kinds of NumPy types, dimensions if they are fixed, type in memory, and words for an error.
-_KINDS: dict[str, tuple[str, int | None, Any, str]] = {
-    "x": ("fiub", 2, np.float32, "numbers"),
-    "x_indptr": ("iu", 1, np.int64, "integers"),
-    "x_indices": ("iu", 1, np.int64, "integers"),
-    "x_data": ("fiub", 1, np.float32, "numbers"),
-    "x_shape": ("iu", 1, np.int64, "integers"),
-    "edge_index": ("iu", 2, np.int64, "integers"),
-    "edge_weight": ("fiub", 1, np.float32, "numbers"),
-    "directed": ("b", None, np.bool_, "one boolean"),
-    "y": ("fiu", 1, np.int64, "numbers"),
-    "num_classes": ("iu", None, np.int64, "one integer, at least 1"),
-    "roles": ("iu", 2, np.int64, "integers"),
-} | dict.fromkeys(MASK_NAMES, ("b", None, np.bool_, "booleans"))
+_NAMES = ("x", "edge_index", "edge_weight", "y", "roles", *MASK_NAMES)
 
 
 def read_graph(path: Path | str) -> Data:
@@ -72,25 +57,21 @@ def read_graph(path: Path | str) -> Data:
     """
     path = Path(path)
     arrays = read_npz(path)
-    tensors = {
-        name: _read(arrays, name, path)
-        for name in _KINDS
-        if name not in _CSR_NAMES and (name in arrays or name in ("edge_index", "y"))
+    parts: dict[str, Any] = {
+        name: _as_tensor(arrays[name], name, path) for name in _NAMES if name in arrays
     }
     if "x" not in arrays:
-        tensors["x"] = _read_sparse(arrays, path)
-    num_classes, directed = tensors.pop("num_classes", None), tensors.pop("directed", None)
-    if num_classes is not None and (num_classes.numel() != 1 or num_classes.item() < 1):
-        raise _wrong_kind(arrays, "num_classes", path)
-    if directed is not None and directed.numel() != 1:
-        raise _wrong_kind(arrays, "directed", path)
-    data = Data(
-        **tensors,
-        num_classes=None if num_classes is None else int(num_classes),
-        directed=True if directed else None,
-        name=path.stem,
-    )
-    return canonical_graph(data, str(path))
+        parts["x"] = _sparse_features(arrays, path)
+    for name, kinds, wanted in (
+        ("num_classes", "iu", "one integer, at least 1"),
+        ("directed", "b", "one boolean"),
+    ):
+        if name in arrays:
+            array = arrays[name]
+            if array.dtype.kind not in kinds or array.size != 1 or (kinds == "iu" and array < 1):
+                raise _wrong(array, name, path, wanted)
+            parts[name] = array.item()
+    return canonical_graph(Data(**parts, name=path.stem), str(path))
 
 
 def save_graph(path: Path | str, data: Data) -> None:
@@ -128,57 +109,36 @@ def save_graph(path: Path | str, data: Data) -> None:
     write_npz(path, arrays)
 
 
-def _read(arrays: Arrays, name: str, path: Path) -> Tensor:
-    if name not in arrays:
-        raise BadInput(f"{path}: array {name} is missing; it has {', '.join(arrays) or 'none'}")
-    kinds, dimensions, dtype, _ = _KINDS[name]
-    if arrays[name].dtype.kind not in kinds or dimensions not in (None, arrays[name].ndim):
-        raise _wrong_kind(arrays, name, path)
-    if name == "y" and arrays[name].dtype.kind == "f":
-        dtype = np.promote_types(arrays[name].dtype, np.float32)
-    with np.errstate(over="ignore"):
-        return torch.from_numpy(arrays[name].astype(dtype))
+def _as_tensor(array: NDArray[Any], name: str, path: Path) -> Tensor:
+    """Convert integers to 64 bits, and floats that torch has not."""
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    if kind not in "biuf":
+        raise _wrong(array, name, path, "numbers or booleans")
+    if kind == "f":
+        return torch.from_numpy(array.astype(np.float32 if size <= 4 else np.float64, copy=False))
+    return torch.from_numpy(array if kind == "b" else array.astype(np.int64, copy=False))
 
 
-def _wrong_kind(arrays: Arrays, name: str, path: Path) -> BadInput:
-    array, (_, dimensions, _, words) = arrays[name], _KINDS[name]
-    wanted = words if dimensions is None else f"{words} in {dimensions} dimension(s)"
+def _wrong(array: NDArray[Any], name: str, path: Path, wanted: str) -> BadInput:
     return BadInput(f"{path}: {name} is {array.dtype} {list(array.shape)}; it must be {wanted}")
 
 
-def _read_sparse(arrays: Arrays, path: Path) -> Tensor:
-    if not any(name in arrays for name in _CSR_NAMES):
-        raise BadInput(f"{path}: no features; add x, or all of {', '.join(_CSR_NAMES)}")
-    indptr, indices, values, shape = (_read(arrays, name, path).numpy() for name in _CSR_NAMES)
-    if len(shape) != 2 or shape.min() < 1 or math.prod(shape.tolist()) >= 2**63:
-        raise BadInput(f"{path}: x_shape is {shape.tolist()}; it must be [nodes, features]")
-    num_rows, num_columns = shape.tolist()
-    if len(values) != len(indices):
+def _sparse_features(arrays: Arrays, path: Path) -> Tensor:
+    missing = [name for name in _CSR_NAMES if name not in arrays]
+    if missing:
         raise BadInput(
-            f"{path}: x_data has {len(values)} values but x_indices {len(indices)} columns; "
-            "give each value one column"
+            f"{path}: no features: add x, or all of {', '.join(_CSR_NAMES)} "
+            f"({', '.join(missing)} missing; it has {', '.join(arrays) or 'no array'})"
         )
-    if len(indptr) != num_rows + 1 or indptr[0] != 0 or indptr[-1] != len(indices):
+    indptr, indices, values, shape = (_as_tensor(arrays[n], n, path) for n in _CSR_NAMES)
+    try:
+        if any(part.dtype != torch.int64 for part in (indptr, indices, shape)):
+            raise ValueError("row starts, columns and shape are integers")
+        num_rows, num_columns = shape.tolist()
+        return csr_tensor(indptr, indices, values.float(), (num_rows, num_columns))
+    except (RuntimeError, ValueError, TypeError) as error:
         raise BadInput(
-            f"{path}: x_indptr has {len(indptr)} entries from {indptr[:1]} to {indptr[-1:]}; for "
-            f"{num_rows} rows and {len(indices)} values it has {num_rows + 1}, from 0 to "
-            f"{len(indices)}"
-        )
-    for row in np.flatnonzero(np.diff(indptr) < 0):
-        raise BadInput(
-            f"{path}: x_indptr falls from {indptr[row]} to {indptr[row + 1]} at row {row}; "
-            "row starts never fall"
-        )
-    for at in np.flatnonzero((indices < 0) | (indices >= num_columns)):
-        raise BadInput(
-            f"{path}: x_indices[{at}] is {indices[at]}, but x_shape says {num_columns} columns; "
-            f"use 0 to {num_columns - 1}"
-        )
-    rows = np.repeat(np.arange(num_rows), np.diff(indptr))
-    for at in np.flatnonzero((np.diff(rows) == 0) & (np.diff(indices) <= 0)):
-        raise BadInput(
-            f"{path}: x_indices in row {rows[at]} goes from column {indices[at]} to "
-            f"{indices[at + 1]}; columns ascend within a row and none comes twice "
-            "(scipy: matrix.sum_duplicates() before saving)"
-        )
-    return csr_tensor(indptr, indices, values, (num_rows, num_columns))
+            f"{path}: {', '.join(_CSR_NAMES)} of shape {shape.tolist()} are no CSR matrix "
+            f"({str(error).splitlines()[0]}); write those of a scipy.sparse.csr_array after its "
+            "sum_duplicates()"
+        ) from None

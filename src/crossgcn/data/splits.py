@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.datasets.registry import graph_with_splits, locate_splits
+from crossgcn.data.datasets.registry import locate_splits
 from crossgcn.data.files import read_npz
 from crossgcn.data.graph import ROLE_NAMES, is_labelled
 from crossgcn.errors import BadInput, unknown_name
@@ -58,7 +58,7 @@ def make_splits(
     - ``random`` takes validation and test nodes from row 0 of ``data.roles`` and draws training
       nodes class by class from the other labelled ones.
     - ``authors`` takes the twenty splits released with the paper.
-    - ``public`` takes the rows of ``data.roles``; a single one as often as is asked for.
+    - ``public`` takes the rows of ``data.roles``.
     - ``stratified`` needs no roles: it divides the labelled nodes of each class anew in every
       split, 60 % to train, 20 % to validate and 20 % to test.
 
@@ -71,44 +71,54 @@ def make_splits(
             ``stratified``. ``"all"``, under any protocol, trains on every labelled node outside
             validation and test.
     """
-    if protocol not in PROTOCOLS:
-        raise unknown_name("split protocol", protocol, PROTOCOLS)
-    if num_splits is not None and num_splits < 1:
-        raise BadInput(f"num_splits is {num_splits}; ask for at least 1")
-    if num_splits is not None and num_splits > MOST_SPLITS:
-        raise BadInput(
-            f"num_splits is {num_splits:,}; ask for at most {MOST_SPLITS:,}, and give another "
-            "--seed for more"
-        )
-    if seed < 0:
-        raise BadInput(f"seed is {seed}; give 0 or more")
-    if isinstance(train, int):
-        _check_train(train, protocol)
+    _check_request(protocol, num_splits, train, seed)
     if protocol == "random":
         splits = [_from_roles(_own_roles(data)[0])] * (num_splits or NUM_RANDOM_SPLITS)
+        train = train or TRAIN_PER_CLASS
     elif protocol == "stratified":
         count = num_splits or NUM_STRATIFIED_SPLITS
         splits = [_stratify(data, seed, index) for index in range(count)]
         train = train or "all"
-    elif protocol == "authors":
-        splits = [_from_roles(row) for row in _authors_roles(data, num_splits)]
     else:
-        rows = _own_roles(data)
-        if len(rows) == 1:  # a single public split is trained again, with other seeds
-            rows = rows.expand(num_splits or 1, -1)
-        rows = _take(rows, num_splits, f"{data.name} has", "public split(s)")
-        splits = [_from_roles(row) for row in rows]
+        roles = _authors_roles(data) if protocol == "authors" else _own_roles(data)
+        if num_splits is not None and num_splits > len(roles):
+            owner = "the authors released" if protocol == "authors" else f"{data.name} has"
+            raise BadInput(
+                f"num_splits is {num_splits}, but {owner} {len(roles)} split(s); ask for at most "
+                f"{len(roles)}, or have others drawn with --splits random or stratified"
+            )
+        splits = [_from_roles(row) for row in roles[:num_splits]]
+        train = "all" if train == "all" else None
     if train == "all":
-        splits = [
-            replace(split, train=torch.nonzero(_free_nodes(split, data)).flatten())
-            for split in splits
-        ]
-    elif protocol in ("random", "stratified"):
-        per_class = train or TRAIN_PER_CLASS
-        splits = [_redraw(split, data, per_class, seed, i) for i, split in enumerate(splits)]
+        splits = [replace(each, train=_free_nodes(each, data).nonzero()[:, 0]) for each in splits]
+    elif train is not None:
+        splits = [_draw_training(each, data, train, seed, i) for i, each in enumerate(splits)]
     for index, split in enumerate(splits):
         validate_split(split, data, f"{data.name}, {protocol} split {index}")
     return splits
+
+
+def _check_request(
+    protocol: str, num_splits: int | None, train: int | Literal["all"] | None, seed: int
+) -> None:
+    if protocol not in PROTOCOLS:
+        raise unknown_name("split protocol", protocol, PROTOCOLS)
+    if num_splits is not None and not 1 <= num_splits <= MOST_SPLITS:
+        raise BadInput(
+            f"num_splits is {num_splits:,}; ask for 1 to {MOST_SPLITS:,}, and give another "
+            "--seed for more"
+        )
+    if seed < 0:
+        raise BadInput(f"seed is {seed}; give 0 or more")
+    if not isinstance(train, int):
+        return
+    if train < 1:
+        raise BadInput(f"train is {train}; give nodes per class, at least 1, or 'all'")
+    if protocol == "public" or (protocol == "authors" and train != TRAIN_PER_CLASS):
+        raise BadInput(
+            f"train is {train}, but {protocol} splits bring their own training nodes; leave it "
+            "out, or use --splits random, or --train all"
+        )
 
 
 def validate_split(split: Split, data: Data, where: str) -> None:
@@ -123,20 +133,19 @@ def validate_split(split: Split, data: Data, where: str) -> None:
         nodes: Tensor = getattr(split, name)
         if len(nodes) == 0:
             raise BadInput(f"{where}: no {name} nodes; give at least one")
-        who = f"{where}: {name} node"
+
+        def refuse(wrong: Tensor, what: str, name: str = name) -> None:
+            if len(wrong):
+                raise BadInput(f"{where}: {name} node {int(wrong[0])} {what}")
+
         outside = (nodes < 0) | (nodes >= len(y))
-        _refuse(nodes[outside], who, f"does not exist; the graph has nodes 0 to {len(y) - 1}")
+        refuse(nodes[outside], f"does not exist; the graph has nodes 0 to {len(y) - 1}")
         repeated = torch.nonzero(torch.bincount(nodes) > 1)
-        _refuse(repeated, who, "is listed more than once; list every node once")
-        unlabelled = nodes[~is_labelled(y[nodes])]
-        _refuse(unlabelled, who, "has no label; take unlabelled nodes out of every role")
+        refuse(repeated, "is listed more than once; list every node once")
+        refuse(nodes[~is_labelled(y[nodes])], "has no label; take it out of every role")
         taken = nodes[role_of[nodes] > 0]
-        if len(taken):
-            node = int(taken[0])
-            raise BadInput(
-                f"{where}: node {node} is both {ROLE_NAMES[int(role_of[node])]} and {name}; "
-                "a node has one role"
-            )
+        others = [ROLE_NAMES[int(role_of[node])] for node in taken[:1]]
+        refuse(taken, f"is also a {''.join(others)} node; a node has one role")
         role_of[nodes] = role
     if y.is_floating_point():
         return
@@ -153,24 +162,32 @@ def strata(y: Tensor) -> Tensor:
     return torch.where(is_labelled(y), 0, -1) if y.is_floating_point() else y
 
 
-def _refuse(wrong: Tensor, who: str, what: str) -> None:
-    if len(wrong):
-        raise BadInput(f"{who} {int(wrong[0])} {what}")
+def _own_roles(data: Data) -> Tensor:
+    roles: Tensor | None = getattr(data, "roles", None)
+    if roles is None:
+        raise BadInput(
+            f"{data.name}: the graph has no roles, so nothing says which nodes validate and test; "
+            "add roles [splits, nodes] to its file (1 train, 2 validation, 3 test), or use "
+            "--splits stratified"
+        )
+    return roles
 
 
-def _check_train(per_class: int, protocol: str) -> None:
-    if per_class < 1:
-        raise BadInput(f"train is {per_class}; give nodes per class, at least 1, or 'all'")
-    if protocol == "public":
+def _authors_roles(data: Data) -> Tensor:
+    name = "citeseer" if data.name.startswith("citeseer-cross") else data.name
+    roles = torch.from_numpy(read_npz(locate_splits(name))["role"])
+    labels = data.y.numpy(force=True).astype("<i8").tobytes()
+    if hashlib.sha256(labels).hexdigest() != LABELS_SHA256[name]:
         raise BadInput(
-            f"train is {per_class}, but public splits bring their own training nodes; "
-            "leave it out, or use --splits random, or --train all"
+            f"the authors' splits belong to the original {name}; this graph's labels differ; "
+            "use --splits random or public"
         )
-    if protocol == "authors" and per_class != TRAIN_PER_CLASS:
-        raise BadInput(
-            f"train is {per_class}, but the released training sets have {TRAIN_PER_CLASS} nodes "
-            "per class; leave it out, or use --splits random, or --train all"
-        )
+    # NOTE[D7]: 16 of Citeseer's 20 released training sets hold 1 to 4 unlabelled nodes.
+    return torch.where(is_labelled(data.y), roles, 0)
+
+
+def _from_roles(row: Tensor) -> Split:
+    return Split(*(torch.nonzero(row == role).flatten() for role in (1, 2, 3)))
 
 
 def _stratify(data: Data, seed: int, index: int) -> Split:
@@ -195,44 +212,6 @@ def _stratify(data: Data, seed: int, index: int) -> Split:
     return _from_roles(roles)
 
 
-def _own_roles(data: Data) -> Tensor:
-    roles: Tensor | None = getattr(data, "roles", None)
-    if roles is None:
-        raise BadInput(
-            f"{data.name}: the graph has no roles, so nothing says which nodes validate and test; "
-            "add roles [splits, nodes] to its file (1 train, 2 validation, 3 test), or use "
-            "--splits stratified"
-        )
-    return roles
-
-
-def _authors_roles(data: Data, num_splits: int | None) -> Tensor:
-    name = graph_with_splits(data.name)
-    roles = torch.from_numpy(read_npz(locate_splits(name))["role"])
-    roles = _take(roles, num_splits, "the authors released", "splits")
-    labels = data.y.numpy(force=True).astype("<i8").tobytes()
-    if hashlib.sha256(labels).hexdigest() != LABELS_SHA256[name]:
-        raise BadInput(
-            f"the authors' splits belong to the original {name}; this graph's labels differ; "
-            "use --splits random or public"
-        )
-    # NOTE[D7]: 16 of Citeseer's 20 released training sets hold 1 to 4 unlabelled nodes.
-    return torch.where(is_labelled(data.y), roles, 0)
-
-
-def _take(roles: Tensor, num_splits: int | None, who: str, what: str) -> Tensor:
-    if num_splits is not None and num_splits > len(roles):
-        raise BadInput(
-            f"num_splits is {num_splits}, but {who} {len(roles)} {what}; "
-            f"ask for at most {len(roles)}, or have others drawn with --splits random or stratified"
-        )
-    return roles[:num_splits]
-
-
-def _from_roles(row: Tensor) -> Split:
-    return Split(*(torch.nonzero(row == role).flatten() for role in (1, 2, 3)))
-
-
 def _free_nodes(split: Split, data: Data) -> Tensor:
     """Return a mask of the labelled nodes outside validation and test."""
     free = is_labelled(data.y)
@@ -241,7 +220,8 @@ def _free_nodes(split: Split, data: Data) -> Tensor:
     return free
 
 
-def _redraw(split: Split, data: Data, per_class: int, seed: int, index: int) -> Split:
+def _draw_training(split: Split, data: Data, per_class: int, seed: int, index: int) -> Split:
+    """Replace the training nodes by some that are drawn from each class."""
     if data.y.is_floating_point():
         raise BadInput(
             f"{data.name}: train is {per_class} nodes per class, but the target is a number; "
@@ -249,7 +229,7 @@ def _redraw(split: Split, data: Data, per_class: int, seed: int, index: int) -> 
         )
     free = _free_nodes(split, data)
     generator = np.random.default_rng([seed, index])
-    drawn = []
+    drawn = [split.train[:0]]
     for label in range(data.num_classes):
         candidates = torch.nonzero(free & (data.y == label)).flatten()
         if len(candidates) < per_class:
@@ -259,5 +239,4 @@ def _redraw(split: Split, data: Data, per_class: int, seed: int, index: int) -> 
             )
         chosen = generator.permutation(len(candidates))[:per_class]
         drawn.append(candidates[torch.from_numpy(chosen)])
-    train = torch.cat(drawn).sort().values if drawn else split.train[:0]
-    return replace(split, train=train)
+    return replace(split, train=torch.cat(drawn).sort().values)

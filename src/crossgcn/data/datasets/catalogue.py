@@ -8,23 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-_ON_CITESEER = "Citeseer's graph and labels; normals whose"
-
-_DESCRIPTIONS = {
-    "citeseer": "papers, citations, six fields; binary bag of words; 15 nodes unlabelled",
-    "cora": "papers, citations, seven topics; binary bag of words",
-    "pubmed": "papers, citations, three kinds of diabetes; tf-idf words",
-    "citeseer-cross": f"{_ON_CITESEER} pairwise signs give the class",
-    "citeseer-cross-3": f"{_ON_CITESEER} signs in threes give the class",
-    "citeseer-cross-4": f"{_ON_CITESEER} signs in fours give the class",
-    "reddit400k-shaped": (
-        "a random graph of the size of Reddit400K, for measuring speed; 60 % train"
-    ),
-}
-
-Origin = Literal["bundled", "generated", "planetoid"]
-"""In the package, drawn from a seed, or read from Planetoid's files."""
-
 
 @dataclass(frozen=True)
 class CatalogueEntry:
@@ -35,6 +18,7 @@ class CatalogueEntry:
         edges: Distinct undirected edges between two different nodes.
         self_loops: Nodes that an edge joins to themselves.
         classes: Of the labelled nodes.
+        origin: In the package, drawn from a seed, or read from Planetoid's files.
     """
 
     name: str
@@ -44,23 +28,45 @@ class CatalogueEntry:
     self_loops: int
     features: int
     classes: int
-    origin: Origin
+    origin: Literal["bundled", "generated", "planetoid"]
 
 
-_ENTRIES: tuple[tuple[str, tuple[int, int, int, int, int], Origin], ...] = (
-    ("citeseer", (3327, 4552, 124, 3703, 6), "bundled"),
-    ("cora", (2708, 5278, 0, 1433, 7), "planetoid"),
-    ("pubmed", (19717, 44324, 3, 500, 3), "planetoid"),
-    ("citeseer-cross", (3327, 4552, 124, 12, 6), "generated"),
-    ("citeseer-cross-3", (3327, 4552, 124, 18, 6), "generated"),
-    ("citeseer-cross-4", (3327, 4552, 124, 24, 6), "generated"),
-    ("reddit400k-shaped", (30000, 386742, 0, 602, 41), "generated"),
+def _citeseer_cross(name: str, features: int, signs: str) -> CatalogueEntry:
+    description = f"Citeseer's graph and labels; normals whose {signs} give the class"
+    return CatalogueEntry(name, description, 3327, 4552, 124, features, 6, "generated")
+
+
+_GRAPHS = (
+    CatalogueEntry(
+        "citeseer",
+        "papers, citations, six fields; binary bag of words; 15 nodes unlabelled",
+        *(3327, 4552, 124, 3703, 6),
+        "bundled",
+    ),
+    CatalogueEntry(
+        "cora",
+        "papers, citations, seven topics; binary bag of words",
+        *(2708, 5278, 0, 1433, 7),
+        "planetoid",
+    ),
+    CatalogueEntry(
+        "pubmed",
+        "papers, citations, three kinds of diabetes; tf-idf words",
+        *(19717, 44324, 3, 500, 3),
+        "planetoid",
+    ),
+    _citeseer_cross("citeseer-cross", 12, "pairwise signs"),
+    _citeseer_cross("citeseer-cross-3", 18, "signs in threes"),
+    _citeseer_cross("citeseer-cross-4", 24, "signs in fours"),
+    CatalogueEntry(
+        "reddit400k-shaped",
+        "a random graph of the size of Reddit400K, for measuring speed; 60 % train",
+        *(30_000, 386_742, 0, 602, 41),
+        "generated",
+    ),
 )
 
-CATALOGUE: dict[str, CatalogueEntry] = {
-    name: CatalogueEntry(name, _DESCRIPTIONS[name], *counts, origin)
-    for name, counts, origin in _ENTRIES
-}
+CATALOGUE: dict[str, CatalogueEntry] = {entry.name: entry for entry in _GRAPHS}
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -13,9 +11,6 @@ from torch_geometric.data import Data
 from crossgcn.data.datasets.planetoid import read_bundled_citeseer
 from crossgcn.data.graph import canonical_graph
 from crossgcn.errors import BadInput
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def plant_crosses(
@@ -98,11 +93,11 @@ def reddit400k_shaped(seed: int = 0) -> Data:
     if seed < 0:
         raise BadInput(f"seed is {seed}; give 0 or more")
     random = np.random.default_rng([seed, NUM_NODES])
-    y = random.permutation(np.repeat(np.arange(NUM_CLASSES), class_sizes(NUM_NODES, NUM_CLASSES)))
-    nodes = WeightedNodes(y, DEGREE_TAIL, MOST_LIKELY, random)
-    edges = nodes.draw_edges(
-        NUM_EDGES, SAME_CLASS, lambda: nodes.draw(NUM_EDGES // 2, random), random
-    )
+    share = 1 / np.sqrt(np.arange(1, NUM_CLASSES + 1))
+    sizes = np.floor(NUM_NODES * share / share.sum()).astype(np.int64)
+    sizes[0] += NUM_NODES - sizes.sum()
+    y = random.permutation(np.repeat(np.arange(NUM_CLASSES), sizes))
+    edges = _draw_edges(y, random)
     x = random.standard_normal((NUM_NODES, NUM_FEATURES), dtype=np.float32)
     means = random.standard_normal((NUM_CLASSES, NUM_FEATURES), dtype=np.float32)
     x += np.float32(SIGNAL) * means[y]
@@ -121,69 +116,31 @@ def reddit400k_shaped(seed: int = 0) -> Data:
     return canonical_graph(data, "reddit400k-shaped")
 
 
-def class_sizes(num_nodes: int, num_classes: int) -> Integers:
-    """Return class sizes in proportion to 1 / sqrt(rank); the largest takes the remainder."""
-    share = 1 / np.sqrt(np.arange(1, num_classes + 1))
-    sizes: Integers = np.floor(num_nodes * share / share.sum()).astype(np.int64)
-    sizes[0] += num_nodes - sizes.sum()
-    return sizes
+def _draw_edges(y: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
+    """Draw pairs of different nodes until enough are distinct in either direction.
 
-
-class WeightedNodes:
-    """Nodes that are drawn in proportion to random weights, from all nodes or from one class.
-
-    Args:
-        classes: The class of each node; no class is empty.
-        tail: Exponent of the power law of the weights.
-        largest: The largest weight.
+    A node is an interval as long as its weight on a line; the intervals of a class lie side by
+    side, so that a uniform position on the line, or within a class, draws a node.
     """
+    weights = np.minimum((1 - random.random(NUM_NODES)) ** (-1 / DEGREE_TAIL), MOST_LIKELY)
+    nodes = np.argsort(y, kind="stable")
+    bounds = np.concatenate([[0.0], np.cumsum(weights[nodes])])
+    ends = np.cumsum(np.bincount(y))
+    low, high = bounds[ends - np.bincount(y)], bounds[ends]
 
-    def __init__(
-        self, classes: Integers, tail: float, largest: float, random: np.random.Generator
-    ) -> None:
-        self.weights = np.minimum((1 - random.random(len(classes))) ** (-1 / tail), largest)
-        self._classes = classes
-        self._by_class = np.argsort(classes, kind="stable")
-        self._reach = np.concatenate([[0.0], np.cumsum(self.weights[self._by_class])])
-        ends = np.cumsum(np.bincount(classes))
-        self._low, self._high = self._reach[ends - np.bincount(classes)], self._reach[ends]
+    def node_at(position: NDArray[np.float64]) -> NDArray[np.int64]:
+        at = np.searchsorted(bounds, position, side="right") - 1
+        return nodes[np.minimum(at, NUM_NODES - 1)]
 
-    def draw(self, count: int, random: np.random.Generator) -> Integers:
-        """Draw nodes from all nodes."""
-        return self._find(random.random(count) * self._reach[-1])
-
-    def draw_edges(
-        self,
-        num_edges: int,
-        same_class: float,
-        draw_first: Callable[[], Integers],
-        random: np.random.Generator,
-    ) -> Integers:
-        """Draw pairs of different nodes until enough are distinct in either direction.
-
-        Args:
-            same_class: Share of second ends drawn from the class of the first.
-            draw_first: Draws first ends; called as often as needed.
-
-        Returns:
-            ``[2, num_edges]``, in the order drawn.
-        """
-        pairs = np.empty((2, 0), np.int64)
-        while pairs.shape[1] < num_edges:
-            first = draw_first()
-            same = random.random(len(first)) < same_class
-            low = np.where(same, self._low[self._classes[first]], 0.0)
-            high = np.where(same, self._high[self._classes[first]], self._reach[-1])
-            second = self._find(low + random.random(len(first)) * (high - low))
-            pairs = np.concatenate([pairs, np.stack([first, second])], axis=1)
-            pairs = pairs[:, pairs[0] != pairs[1]]
-            keys = pairs.min(axis=0) * len(self._classes) + pairs.max(axis=0)
-            _, first_come = np.unique(keys, return_index=True)
-            pairs = pairs[:, np.sort(first_come)]
-        return pairs[:, :num_edges]
-
-    def _find(self, position: Floats) -> Integers:
-        """Return the node whose interval of the cumulative weights holds each position."""
-        at = np.searchsorted(self._reach, position, side="right") - 1
-        nodes: Integers = self._by_class[np.minimum(at, len(self._classes) - 1)]
-        return nodes
+    pairs = np.empty((2, 0), np.int64)
+    while pairs.shape[1] < NUM_EDGES:
+        first = node_at(random.random(NUM_EDGES // 2) * bounds[-1])
+        same = random.random(len(first)) < SAME_CLASS
+        start = np.where(same, low[y[first]], 0.0)
+        end = np.where(same, high[y[first]], bounds[-1])
+        second = node_at(start + random.random(len(first)) * (end - start))
+        pairs = np.concatenate([pairs, np.stack([first, second])], axis=1)
+        pairs = pairs[:, pairs[0] != pairs[1]]
+        keys = pairs.min(axis=0) * NUM_NODES + pairs.max(axis=0)
+        pairs = pairs[:, np.sort(np.unique(keys, return_index=True)[1])]
+    return pairs[:, :NUM_EDGES]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from torch_geometric.data import Data
@@ -10,17 +9,10 @@ from torch_geometric.data import Data
 from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
 from crossgcn.data.datasets.generated import citeseer_cross, reddit400k_shaped
 from crossgcn.data.datasets.planetoid import read_bundled_citeseer, read_planetoid
-from crossgcn.data.datasets.registry import locate, not_here
+from crossgcn.data.datasets.registry import locate, planetoid_not_here
 from crossgcn.data.features import row_normalise
 from crossgcn.data.graph_file import read_graph
 from crossgcn.errors import unknown_name
-
-_GENERATORS: dict[str, Callable[[int], Data]] = {
-    "citeseer-cross": lambda seed: citeseer_cross(order=2, seed=seed),
-    "citeseer-cross-3": lambda seed: citeseer_cross(order=3, seed=seed),
-    "citeseer-cross-4": lambda seed: citeseer_cross(order=4, seed=seed),
-    "reddit400k-shaped": reddit400k_shaped,
-}
 
 
 def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
@@ -50,14 +42,17 @@ def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
         return load_real(name).data
     if name not in CATALOGUE:
         raise unknown_name("dataset", name, [*DATASET_NAMES, "FILE.npz"])
-    if name in _GENERATORS:
-        return _GENERATORS[name](seed)
+    if name == "reddit400k-shaped":
+        return reddit400k_shaped(seed)
+    if name.startswith("citeseer-cross"):
+        order = {"citeseer-cross": 2, "citeseer-cross-3": 3, "citeseer-cross-4": 4}[name]
+        return citeseer_cross(order, seed)
     if name == "citeseer":
         data = read_bundled_citeseer()
     else:
         folder = locate(name)
         if folder is None:
-            raise not_here(name)
+            raise planetoid_not_here(name)
         data = read_planetoid(folder, name)
     data.x = row_normalise(data.x)
     return data

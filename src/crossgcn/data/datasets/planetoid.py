@@ -1,19 +1,19 @@
 """Read Planetoid's raw files safely.
 
-The eight files of a graph are Python 2 pickles and one text file. A pickle is a program; here it is
-not run but read as data, so nothing is imported or called, and no object is made.
+The eight files of a graph are Python 2 pickles and one text file. A pickle is a program that may
+call anything. Here it may name six classes and functions and use thirty instructions, and what it
+would call is only written down: arrays and matrices are made afterwards from what it holds.
 """
 
 from __future__ import annotations
 
-import math
-import pickletools
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.resources import as_file, files
+from io import BytesIO
 from pathlib import Path
-from reprlib import repr as short
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +27,8 @@ from crossgcn.data.features import csr_tensor
 from crossgcn.data.files import read_bytes
 from crossgcn.data.graph_file import read_graph
 from crossgcn.errors import BadInput
+
+Value = TypeVar("Value")
 
 NUM_VALIDATION = 500
 """Planetoid's public split validates on the rows after its training rows."""
@@ -44,9 +46,7 @@ def read_planetoid(folder: Path, name: str) -> Data:
         self-loops), ``y``, ``num_classes``, ``name``, and the public split as ``roles`` [1, N].
     """
     paths = {part: folder / f"ind.{name}.{part}" for part in PLANETOID_PARTS}
-    x, tx, allx = (
-        _read(paths[part], lambda value, _: _as_matrix(value)) for part in ("x", "tx", "allx")
-    )
+    x, tx, allx = (_read(paths[part], _as_matrix) for part in ("x", "tx", "allx"))
     ty, ally = (_read_one_hot(paths[part]) for part in ("ty", "ally"))
     test = _read_test_index(paths["test.index"])
 
@@ -90,29 +90,31 @@ def read_planetoid(folder: Path, name: str) -> Data:
     )
 
 
-Value = TypeVar("Value")
-
-
-def _read(path: Path, make: Callable[[Any, int], Value]) -> Value:
-    """Read a pickle, and make what it describes; ``make`` also gets the size of the file."""
+def _read(path: Path, make: Callable[[Any], Value]) -> Value:
+    """Read a pickle, and make what it describes."""
+    content = _read_bytes(path)
     try:
-        content = read_bytes(path)
-        return make(_read_pickle(content), len(content))
+        return make(_Reader(BytesIO(content), encoding="bytes").load())
     except _Refused as refused:
         raise BadInput(
             f"{path}: refused, its pickle asks for {refused}, which no Planetoid file needs; "
             "get the file again from a source you trust"
         ) from None
+    except Exception as error:  # a damaged or hostile pickle can raise any error
+        raise _damaged(path, f"{type(error).__name__}: {str(error)[:200]}") from None
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return read_bytes(path)
     except OSError as error:
         raise BadInput(
             f"{path}: cannot be read ({error.strerror}); a graph is eight files ind.NAME.*"
         ) from error
-    except _Unsound as error:
-        raise _damaged(path, str(error)) from None
 
 
 def _read_one_hot(path: Path) -> NDArray[np.integer]:
-    array = _read(path, lambda value, _: _as_array(value, "iu"))
+    array = _read(path, lambda value: _as_array(value, "iu"))
     _require(array.ndim == 2 and array.size > 0, path, "it holds no matrix of one-hot labels")
     return array
 
@@ -124,11 +126,7 @@ def _labels(one_hot: NDArray[np.integer]) -> NDArray[np.int64]:
 
 def _read_test_index(path: Path) -> NDArray[np.int64]:
     try:
-        index = np.array([int(line) for line in read_bytes(path).decode("ascii").split()], np.int64)
-    except OSError as error:
-        raise BadInput(
-            f"{path}: cannot be read ({error.strerror}); a graph is eight files ind.NAME.*"
-        ) from error
+        index = np.array([int(line) for line in _read_bytes(path).split()], np.int64)
     except (ValueError, OverflowError) as error:
         raise _damaged(path, str(error)) from error
     _require(len(index) > 0, path, "it is empty")
@@ -137,7 +135,7 @@ def _read_test_index(path: Path) -> NDArray[np.int64]:
 
 
 def _read_edges(path: Path, num_nodes: int) -> torch.Tensor:
-    edges = _read(path, _as_edges)
+    edges = _read(path, lambda value: _as_edges(value, path.stat().st_size))
     inside = edges.size == 0 or (edges.min() >= 0 and edges.max() < num_nodes)
     _require(inside, path, f"it names nodes outside 0..{num_nodes - 1}")
     edge_index: torch.Tensor = to_undirected(torch.from_numpy(edges.T.copy()), num_nodes=num_nodes)
@@ -159,27 +157,29 @@ def read_bundled_citeseer() -> Data:
         return read_graph(path)
 
 
-# A pickle is a program for a stack machine. It is not run: pickletools lists its instructions, and
-# one that would look up a name or call something leaves a _Name or a _Call on the stack instead.
-# Arrays and matrices are made afterwards, once types, shapes and sizes were checked against the
-# bytes that are there.
-
 _ARRAY, _DTYPE = "numpy.core.multiarray._reconstruct", "numpy.dtype"
 _MATRIX, _MAPPING = "scipy.sparse.csr.csr_matrix", "collections.defaultdict"
 _NAMES = (_ARRAY, _DTYPE, _MATRIX, _MAPPING, "numpy.ndarray", "__builtin__.list")
 
-_MOST_COLUMNS = 2**31 - 1
-
-_MARK = object()
-_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
+_INSTRUCTIONS = (
+    *("PROTO", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2"),
+    *("BINSTRING", "SHORT_BINSTRING", "BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET"),
+    *("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_LIST", "APPEND", "APPENDS"),
+    *("SETITEM", "SETITEMS", "GLOBAL", "REDUCE"),
+)
 
 
 class _Refused(Exception):
     """A pickle asks for something that no Planetoid file needs."""
 
 
-class _Unsound(Exception):
-    """A pickle is cut short, or its parts do not fit together."""
+@dataclass(eq=False)
+class _Call:
+    """A call that is not made, and the state that would be set afterwards."""
+
+    function: str
+    arguments: tuple[Any, ...]
+    state: Any = None
 
 
 @dataclass(frozen=True)
@@ -188,180 +188,75 @@ class _Name:
 
     text: str
 
-
-@dataclass(eq=False)
-class _Call:
-    """A call that is not made, the state set afterwards, and the items of a mapping."""
-
-    function: str
-    arguments: tuple[Any, ...]
-    state: Any = None
-    items: dict[Any, Any] = field(default_factory=dict)
+    def __call__(self, *arguments: Any) -> Any:
+        return _Mapping() if self.text == _MAPPING else _Call(self.text, arguments)
 
 
-def _read_pickle(content: bytes) -> Any:
-    """Return the value of a pickle: plain values, :class:`_Name` and :class:`_Call`."""
-    try:
-        return _follow(pickletools.genops(content))
-    except (IndexError, KeyError, ValueError) as error:
-        what = f"{type(error).__name__}: {str(error)[:200]}"
-        raise _Unsound(f"it is damaged or cut short, {what}") from None
+class _Mapping(dict[Any, Any]):
+    """A dictionary whose keys are numbers or bytes: hashing deep tuples exhausts the stack."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if type(key) not in (int, bytes):
+            raise ValueError("a mapping has keys that are neither numbers nor texts")
+        super().__setitem__(key, value)
 
 
-def _follow(instructions: Iterable[tuple[Any, Any, Any]]) -> Any:
-    stack: list[Any] = []
-    memo: dict[int, Any] = {}
+class _Reader(pickle._Unpickler):
+    """Python's own reader with fewer instructions, none of which looks up or calls anything.
 
-    def since_mark() -> list[Any]:
-        first = len(stack) - 1
-        while stack[first] is not _MARK:
-            first -= 1
-            if first < 0:
-                raise _Unsound("a mark is missing")
-        items = stack[first + 1 :]
-        del stack[first:]
-        return items
+    It is the one written in Python: that in C takes as much memory as a number in the file says.
+    """
 
-    for instruction, argument, _ in instructions:
-        match instruction.name:
-            case "BININT2" | "BININT1" | "BININT":
-                stack.append(argument)
-            case "EMPTY_LIST":
-                stack.append([])
-            case "MARK":
-                stack.append(_MARK)
-            case "APPENDS":
-                items = since_mark()
-                _as(list, stack[-1]).extend(items)
-            case "APPEND":
-                value = stack.pop()
-                _as(list, stack[-1]).append(value)
-            case "BINPUT" | "LONG_BINPUT":
-                memo[argument] = stack[-1]
-            case "BINGET" | "LONG_BINGET":
-                stack.append(memo[argument])
-            case "SHORT_BINSTRING" | "BINSTRING":
-                stack.append(argument.encode("latin-1"))
-            case "BINUNICODE":
-                stack.append(argument.encode("utf-8", "surrogatepass"))
-            case "NONE" | "NEWTRUE" | "NEWFALSE" | "EMPTY_TUPLE" as name:
-                stack.append(_CONSTANTS[name])
-            case "EMPTY_DICT":
-                stack.append({})
-            case "SETITEM":
-                items = [stack.pop(), stack.pop()][::-1]
-                _set_items(stack[-1], items)
-            case "SETITEMS":
-                items = since_mark()
-                _set_items(stack[-1], items)
-            case "TUPLE1" | "TUPLE2" | "TUPLE3" as name:
-                items = [stack.pop() for _ in range(int(name[-1]))]
-                stack.append(tuple(reversed(items)))
-            case "TUPLE":
-                stack.append(tuple(since_mark()))
-            case "GLOBAL":
-                name = argument.replace(" ", ".")
-                if name not in _NAMES:
-                    raise _Refused(name[:200])
-                stack.append(_Name(name))
-            case "REDUCE" | "NEWOBJ":
-                arguments = _as(tuple, stack.pop())
-                stack.append(_Call(_as(_Name, stack.pop()).text, arguments))
-            case "BUILD":
-                state = stack.pop()
-                _as(_Call, stack[-1]).state = state
-            case "PROTO":
-                if argument != 2:
-                    raise _Unsound("it is no pickle of protocol 2")
-            case "STOP":
-                break
-            case name:
-                raise _Refused(f"the instruction {name}")
-    (value,) = stack
-    return value
+    def find_class(self, module: str, name: str) -> Any:
+        if f"{module}.{name}" not in _NAMES:
+            raise _Refused(f"{module}.{name}"[:200])
+        return _Name(f"{module}.{name}")
 
+    def push_mapping(self: Any) -> None:
+        self.append(_Mapping())
 
-def _set_items(target: Any, items: list[Any]) -> None:
-    keys = items[::2]
-    # Not tuples: the hash of a deeply nested one would exhaust the stack.
-    if not all(type(key) in (int, bytes) for key in keys):
-        raise _Unsound("a mapping has keys that are neither numbers nor texts")
-    own = target.items if isinstance(target, _Call) else _as(dict, target)
-    own.update(zip(keys, items[1::2], strict=True))
+    def set_state(self: Any) -> None:
+        state = self.stack.pop()
+        self.stack[-1].state = state
 
-
-def _as(kind: Any, value: Any) -> Any:
-    if type(value) is not kind:
-        raise _Unsound(f"a {type(value).__name__} stands where a {kind.__name__} belongs")
-    return value
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {
+        code: pickle._Unpickler.dispatch[code]
+        for code in (getattr(pickle, name)[0] for name in _INSTRUCTIONS)
+    } | {
+        pickle.EMPTY_DICT[0]: push_mapping,
+        pickle.BUILD[0]: set_state,
+        pickle.BINUNICODE[0]: pickle._Unpickler.dispatch[pickle.BINSTRING[0]],
+        pickle.NEWOBJ[0]: pickle._Unpickler.dispatch[pickle.REDUCE[0]],
+    }
 
 
 def _as_array(value: Any, kinds: str) -> NDArray[Any]:
     """Make an array of numbers of some kinds, such as ``"iu"``."""
-    if not isinstance(value, _Call) or value.function != _ARRAY:
-        raise _Unsound("it holds no array")
-    state = value.state
-    if not (isinstance(state, tuple) and len(state) == 5):
-        raise _Unsound("an array has no content")
-    _, shape, dtype, by_columns, content = state
-    if not (isinstance(dtype, _Call) and dtype.function == _DTYPE):
-        raise _Unsound("an array has no type")
-    code = dtype.arguments[0] if dtype.arguments else None
-    order = dtype.state[1] if isinstance(dtype.state, tuple) and len(dtype.state) > 1 else None
-    if not (
-        isinstance(code, bytes)
-        and code[:1].decode("latin1") in kinds
-        and code[1:] in (b"1", b"2", b"4", b"8")
-        and order in (b"<", b">", b"|")
-    ):
-        raise _Unsound(
-            f"an array is of type {short(order)} {short(code)}, not of numbers ({kinds})"
-        )
-    if not (
-        isinstance(shape, tuple)
-        and 1 <= len(shape) <= 2
-        and all(type(size) is int and size >= 0 for size in shape)
-        and isinstance(content, bytes)
-        and math.prod(shape) * int(code[1:]) == len(content)
-    ):
-        raise _Unsound(f"an array of shape {short(shape)} does not have as many bytes")
-    try:
-        kind = np.dtype((order + code).decode("ascii"))
-    except TypeError:
-        raise _Unsound(f"an array is of type {short(code)}") from None
+    if getattr(value, "function", None) != _ARRAY:
+        raise ValueError("it holds no array")
+    _, shape, dtype, by_columns, content = value.state
+    code, order = dtype.arguments[0], dtype.state[1]
+    if code[:1].decode() not in kinds or len(code) != 2 or order not in (b"<", b">", b"|"):
+        raise ValueError(f"an array is of type {order!r} {code!r}, not of numbers ({kinds})")
+    kind = np.dtype((order + code).decode())
     array = np.frombuffer(content, kind).reshape(shape, order="F" if by_columns is True else "C")
+    if array.shape != shape:
+        raise ValueError(f"an array is of shape {shape}")
     return np.ascontiguousarray(array, kind.newbyteorder("="))
 
 
 def _as_matrix(value: Any) -> sparse.csr_matrix:
     """Make a CSR matrix of numbers."""
-    if not isinstance(value, _Call) or value.function != _MATRIX:
-        raise _Unsound("it holds no CSR matrix")
-    if not isinstance(value.state, dict):
-        raise _Unsound("a matrix has no content")
-    try:
-        shape = value.state[b"_shape"]
-        indptr, indices = (_as_array(value.state[name], "i") for name in (b"indptr", b"indices"))
-        data = _as_array(value.state[b"data"], "fiu")
-    except KeyError as error:
-        raise _Unsound(f"a matrix has no {error}") from None
-    if not (
-        isinstance(shape, tuple)
-        and len(shape) == 2
-        and all(type(size) is int and 0 < size <= _MOST_COLUMNS for size in shape)
-    ):
-        raise _Unsound(f"a matrix is of shape {short(shape)}")
-    rows, columns = shape
-    fits = (
-        indptr.shape == (rows + 1,)
-        and indices.shape == data.shape == (int(indptr[-1]),)
-        and indptr[0] == 0
-        and bool((np.diff(indptr) >= 0).all())
-        and bool(((indices >= 0) & (indices < columns)).all())
-    )
-    if not fits:
-        raise _Unsound(f"the entries of a matrix do not fit its shape {shape}")
-    return sparse.csr_matrix((data, indices, indptr), shape=shape)
+    if getattr(value, "function", None) != _MATRIX:
+        raise ValueError("it holds no CSR matrix")
+    state = value.state
+    indices, indptr = (_as_array(state[name], "i") for name in (b"indices", b"indptr"))
+    data = _as_array(state[b"data"], "fiu")
+    if list(indptr[-1:]) != [len(data)]:
+        raise ValueError("the rows of a matrix do not end where its values do")
+    matrix = sparse.csr_matrix((data, indices, indptr), shape=state[b"_shape"])
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 def _as_edges(value: Any, most: int) -> NDArray[np.int64]:
@@ -369,19 +264,11 @@ def _as_edges(value: Any, most: int) -> NDArray[np.int64]:
 
     There is a bound because a small pickle can name one long list many times.
     """
-    if isinstance(value, _Call) and value.function == _MAPPING:
-        value = value.items
-    if type(value) is not dict:
-        raise _Unsound("it holds no mapping of nodes to neighbours")
-    count = 0
-    for node, near in value.items():
-        if type(node) is not int or type(near) is not list:
-            raise _Unsound(f"node {short(node)} has no list of neighbours")
-        count += len(near)
-        if count > most:
-            raise _Unsound(f"more than {most:,} neighbours are too many for a file of its size")
-        for neighbour in near:
-            if type(neighbour) is not int:
-                raise _Unsound(f"node {node} has the neighbour {short(neighbour)}: no number")
+    if type(value) is not _Mapping:
+        raise ValueError("it holds no mapping of nodes to neighbours")
+    if sum(map(len, value.values())) > most:
+        raise ValueError(f"more than {most:,} neighbours are too many for a file of its size")
     pairs = [(node, neighbour) for node, near in value.items() for neighbour in near]
+    if not all(type(node) is int for pair in pairs for node in pair):
+        raise ValueError("a node or a neighbour is no number")
     return np.array(pairs, np.int64).reshape(-1, 2)

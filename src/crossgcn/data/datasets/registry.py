@@ -7,10 +7,9 @@ anything parses it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
 
 import pooch
 from filelock import FileLock
@@ -20,9 +19,6 @@ from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, PLANETOID
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 
 ENVIRONMENT_VARIABLE = "CROSSGCN_DATA"
-
-Root = Literal["CROSSGCN_DATA", "cache"]
-Origin = Literal["bundled", "generated", Root]
 
 PLANETOID_NAMES = ("citeseer", "cora", "pubmed")
 
@@ -40,76 +36,53 @@ def cache_folder() -> Path:
     return user_cache_path("crossgcn")
 
 
-def available(name: str) -> Origin | None:
-    """Return where a dataset would be read from, or ``None`` if it is not on this machine."""
+def available(name: str) -> str | None:
+    """Return where a dataset would be read from, or ``None`` if it is not on this machine.
+
+    ``bundled``, ``generated``, ``CROSSGCN_DATA`` or ``cache``.
+    """
     if name not in DATASET_NAMES:
         raise unknown_name("dataset", name, DATASET_NAMES)
+    wanted: Sequence[str]
     if name in TABLES:
-        wanted = list(TABLES[name].files)
-        if not wanted:
-            return "bundled"
-    else:
-        origin = CATALOGUE[name].origin
-        if origin != "planetoid":
-            return origin
+        wanted = TABLES[name].files
+    elif CATALOGUE[name].origin == "planetoid":
         wanted = _planetoid_files(name)
-    return next((origin for origin, _ in _folders_with(wanted)), None)
+    else:
+        return CATALOGUE[name].origin
+    if not wanted:
+        return "bundled"
+    return next((origin for origin, root in _folders() if not _missing(root, wanted)), None)
 
 
 def locate(name: str) -> Path | None:
     """Return the folder with all eight Planetoid files of a graph, verified, or ``None``."""
-    root = _find(_planetoid_files(name))
-    return None if root is None else root / "planetoid"
+    found = _find(_planetoid_files(name))
+    return None if found is None else found[0].parent
 
 
 def locate_tables(name: str) -> list[Path]:
     """Return the verified files of a dataset of tables that is not in the package."""
     entry = TABLES[name]
-    root = _find(list(entry.files))
-    if root is None:
-        folder = Path(entry.files[0]).parent
-        names = ", ".join(Path(file).name for file in entry.files)
-        raise BadInput(
-            f"{name} is not on this machine: get {names} ({entry.source}; {entry.terms}); copy to "
-            f"{folder} below the folder that {ENVIRONMENT_VARIABLE} names, or to "
-            f"{cache_folder() / folder}"
-        )
-    return [root / file for file in entry.files]
+    found = _find(entry.files)
+    if found is None:
+        raise _not_here(name, entry.files, f"get it ({entry.source}; {entry.terms}), and")
+    return found
 
 
 def locate_splits(name: str) -> Path:
     """Return the verified file with the authors' twenty splits of a graph."""
-    file = _splits_file(name)
+    file = f"splits/{name}.npz"
     if file not in REGISTRY:
         raise BadInput(
             f"the authors released no splits for {name!r}, only for {', '.join(PLANETOID_NAMES)}; "
             "use --splits random or --splits public"
         )
-    root = _find([file])
-    if root is None:
-        raise splits_not_here(name)
-    return root / file
-
-
-def splits_here(dataset: str) -> bool:
-    """Return whether the authors' splits of a dataset are on this machine, and verify them."""
-    file = _splits_file(dataset)
-    return file in REGISTRY and _find([file]) is not None
-
-
-def splits_not_here(dataset: str) -> BadInput:
-    """Return the error for missing splits, with three ways to continue."""
-    file = _splits_file(dataset)
-    return BadInput(
-        f"the authors' splits of {dataset} are not on this machine; set {ENVIRONMENT_VARIABLE} to "
-        f"a folder with {file}, or copy that file to {cache_folder() / file}, "
-        "or use --splits random"
-    )
-
-
-def graph_with_splits(dataset: str) -> str:
-    """Return the graph whose splits a dataset uses; those made from Citeseer use its splits."""
-    return "citeseer" if dataset.startswith("citeseer-cross") else dataset
+    found = _find([file])
+    if found is None:
+        what = f"the file with the authors' splits of {name}"
+        raise _not_here(what, [file], "use --splits random, or")
+    return found[0]
 
 
 def fetch(name: str) -> Path:
@@ -130,38 +103,45 @@ def fetch(name: str) -> Path:
         ) from error
 
 
-def not_here(name: str, tried: str = "") -> BadInput:
+def _download(name: str, cache: Path) -> Path:
+    """Download the files of a graph that are not in the cache yet, each verified."""
+    pooch.get_logger().setLevel("ERROR")
+    downloader = pooch.HTTPDownloader(timeout=60)
+    for file in _planetoid_files(name):
+        path = cache / file
+        try:
+            url, known_hash = f"{_GITHUB}/{path.name}", REGISTRY[file]
+            pooch.retrieve(url, known_hash, path.name, path.parent, downloader=downloader)
+        except (OSError, ValueError) as error:
+            what = "wrong SHA-256" if isinstance(error, ValueError) else type(error).__name__
+            raise planetoid_not_here(name, f"GitHub: {what} for {path.name}") from error
+    return cache / "planetoid"
+
+
+def planetoid_not_here(name: str, tried: str = "") -> BadInput:
     """Return the error for a graph whose files are missing, with three ways to provide them.
 
     Args:
         tried: Why a download failed, if one was tried.
     """
-    wanted, incomplete = _planetoid_files(name), []
-    for _, root in _roots():
-        missing = [Path(file).name for file in wanted if not (root / file).is_file()]
+    what = f"{name} (a download was tried: {tried})" if tried else name
+    remedy = f"run `crossgcn data get {name}` where GitHub can be reached, or"
+    return _not_here(what, _planetoid_files(name), remedy)
+
+
+def _not_here(what: str, wanted: Sequence[str], remedy: str) -> BadInput:
+    """Return the error for missing files; it says which, if a folder has some of them."""
+    folder = Path(wanted[0]).parent
+    partly = ""
+    for _, root in _folders():
+        missing = _missing(root, wanted)
         if len(missing) < len(wanted):
-            incomplete.append(f"{root / 'planetoid'} lacks {', '.join(missing)}")
-    state = f"here only in part ({'; '.join(incomplete)})" if incomplete else "not on this machine"
-    why = f" and could not be downloaded ({tried})" if tried else ""
+            partly += f"; {root / folder} lacks {', '.join(Path(file).name for file in missing)}"
     return BadInput(
-        f"{name} is {state}{why}: set {ENVIRONMENT_VARIABLE} to a folder with "
-        f"planetoid/ind.{name}.*, or run `crossgcn data get {name}` where GitHub can be reached, "
-        f"or copy the eight files ind.{name}.* into {cache_folder() / 'planetoid'}"
+        f"{what} is not on this machine{partly}: {remedy} copy "
+        f"{', '.join(Path(file).name for file in wanted)} to {folder} below the folder that "
+        f"{ENVIRONMENT_VARIABLE} names, or to {cache_folder() / folder}"
     )
-
-
-def _download(name: str, cache: Path) -> Path:
-    """Download the files of a graph that are not in the cache yet, each verified."""
-    pooch.get_logger().setLevel("ERROR")
-    urls = {file: f"{_GITHUB}/{Path(file).name}" for file in _planetoid_files(name)}
-    registry = pooch.create(cache, base_url="", registry=REGISTRY, urls=urls)
-    for file in urls:
-        try:
-            registry.fetch(file, downloader=pooch.HTTPDownloader(timeout=60))
-        except (OSError, ValueError) as error:
-            what = "wrong SHA-256" if isinstance(error, ValueError) else type(error).__name__
-            raise not_here(name, f"GitHub: {what} for {Path(file).name}") from error
-    return cache / "planetoid"
 
 
 def _planetoid_files(name: str) -> list[str]:
@@ -170,34 +150,29 @@ def _planetoid_files(name: str) -> list[str]:
     return [f"planetoid/ind.{name}.{part}" for part in PLANETOID_PARTS]
 
 
-def _splits_file(dataset: str) -> str:
-    return f"splits/{graph_with_splits(dataset)}.npz"
-
-
-def _roots() -> Iterator[tuple[Root, Path]]:
+def _folders() -> Iterator[tuple[str, Path]]:
+    """Yield the data folders by name, in the order in which they are searched."""
     given = os.environ.get(ENVIRONMENT_VARIABLE)
     if given:
-        root = Path(given)
-        if not root.is_dir():
+        if not Path(given).is_dir():
             raise BadInput(
                 f"{ENVIRONMENT_VARIABLE} is {given!r}, which is no folder; correct or unset it"
             )
-        yield "CROSSGCN_DATA", root
+        yield ENVIRONMENT_VARIABLE, Path(given)
     yield "cache", cache_folder()
 
 
-def _folders_with(wanted: list[str]) -> Iterator[tuple[Root, Path]]:
-    for origin, root in _roots():
-        if all((root / file).is_file() for file in wanted):
-            yield origin, root
+def _missing(root: Path, wanted: Sequence[str]) -> list[str]:
+    return [file for file in wanted if not (root / file).is_file()]
 
 
-def _find(wanted: list[str]) -> Path | None:
-    """Return the first data folder that has all files, after verifying them."""
-    for _, root in _folders_with(wanted):
-        for file in wanted:
-            _verify(root / file, REGISTRY[file])
-        return root
+def _find(wanted: Sequence[str]) -> list[Path] | None:
+    """Return the files in the first data folder that has all, after verifying them."""
+    for _, root in _folders():
+        if not _missing(root, wanted):
+            for file in wanted:
+                _verify(root / file, REGISTRY[file])
+            return [root / file for file in wanted]
     return None
 
 
