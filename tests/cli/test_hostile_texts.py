@@ -56,7 +56,7 @@ def test_texts_in_tables_are_shown_as_text(crossgcn: Command) -> None:
     check_output(crossgcn("explain", "run", "--json"))
     check_output(crossgcn("explain", "run", "--node", f"{TEXTS[2]}2"))
     check_output(crossgcn("predict", "run", "--out", "p.csv"))
-    check_output(crossgcn("predict", "run", "--crosses", 2, "--out", "p.csv", "--json"))
+    check_output(crossgcn("predict", "run", "--out", "p.csv", "--json"))
 
 
 def test_commands_that_train_show_classes_as_text(crossgcn: Command) -> None:

@@ -13,8 +13,10 @@ from torch_geometric.data import Data
 from crossgcn import BadInput, CrossGCN, CrossGCNConv, PreparedGraph, explain
 from crossgcn.data.features import FeatureSpace
 from crossgcn.explanation import Explanation, NotASum, Products
-from crossgcn.explanation.layered import HIDDEN, POSITION, LayeredExplainer
-from crossgcn.explanation.reading import Floats, read_model
+from crossgcn.explanation.api import make_explainer
+from crossgcn.explanation.columns import HIDDEN, POSITION, Names
+from crossgcn.explanation.polynomial import Floats
+from crossgcn.explanation.reading import read_model
 
 SPACE = FeatureSpace(
     ("a=1", "a=2", "a=3", "b=1", "b=2", "b=3", "red", "tall", "age", "income"),
@@ -23,10 +25,9 @@ SPACE = FeatureSpace(
 
 
 def explainer_of(
-    model: Any, graph: Data, classes: list[str] | None = None, **settings: Any
-) -> LayeredExplainer:
-    names = classes or ["0", "1", "2"]
-    return LayeredExplainer(read_model(model, graph), SPACE, names, **settings)
+    model: Any, graph: Data, classes: tuple[str, ...] = ("0", "1", "2"), **names: Any
+) -> Any:
+    return make_explainer(model, graph, Names(SPACE, classes, num_rows=graph.num_nodes, **names))
 
 
 def margins(logits: Floats) -> Floats:
@@ -54,7 +55,7 @@ def test_terms_add_up_to_the_margins(order: tuple[int, ...], aggregate_first: bo
     assert (HIDDEN in names) == (order == (2, 2))
     assert all(abs(term.contributions.mean(axis=0)).max() < 1e-9 for term in whole.terms)
     if aggregate_first:
-        assert {term.whose for term in whole.terms} <= {"neighbourhood", "both"}
+        assert {term.scope for term in whole.terms} <= {"neighbourhood", "both"}
     else:
         assert {"a × b", "neighbours: a × neighbours: b", POSITION} <= set(names)
 
@@ -66,9 +67,9 @@ def test_own_terms_are_those_of_the_node_itself(order: tuple[int, ...]) -> None:
     explainer = explainer_of(draw_model(order, len(order), bias=False), graph)
     whole, reading = explainer.explain(), explainer.reading
     rows = reading.inputs.toarray()
-    units = explainer.polynomial.evaluate(explainer.polynomial.project(rows, np.arange(10)))
+    units = explainer.polynomial.evaluate(explainer.polynomial.project(rows))
     units = units - units.mean(axis=0)
-    own = sum(term.contributions for term in whole.terms if term.whose == "own")
+    own = sum(term.contributions for term in whole.terms if term.scope == "own")
     expected = np.zeros((60, 3))
     first = reading.adjacencies[0].toarray()
     for node in range(60):
@@ -77,14 +78,14 @@ def test_own_terms_are_those_of_the_node_itself(order: tuple[int, ...]) -> None:
         else:
             hidden = np.outer(first[:, node], units[node]) * (reading.outputs[0] > 0)
             second = reading.adjacencies[1].toarray()[node]
-            logits = (second @ hidden) @ reading.layers[1].first_order.T
+            logits = (second @ hidden) @ reading.layers[1].polynomial.weights[0].T
         expected[node] = margins(logits[None])[0]
     np.testing.assert_allclose(own, expected - expected.mean(axis=0), atol=1e-9)
     # What single neighbours contribute adds up to the terms of all neighbours.
     around = sum(
         term.contributions
         for term in whole.terms
-        if term.whose == "neighbourhood" and term.name != POSITION
+        if term.scope == "neighbourhood" and term.name != POSITION
     )
     sums = np.array([explainer.neighbours(node)[1].sum(axis=0) for node in range(60)])
     np.testing.assert_allclose(around, sums - sums.mean(axis=0), atol=1e-9)
@@ -96,7 +97,7 @@ def test_a_node_is_not_said_to_have_the_sums_of_its_neighbourhood() -> None:
         explainer = explainer_of(draw_model(2, aggregate_first=aggregate_first), graph)
         assert set(explainer.explain().node(0).held) == columns
     own = explainer_of(draw_model(2), graph, numbers=numbers)
-    age = own.own_row(0)[0, 8]
+    age = own.inputs(np.array([0]))[0, 8]
     assert float(own.explain().node(0).held["age"]) == pytest.approx(40 + 10 * age, rel=1e-3)
 
 
@@ -104,7 +105,7 @@ def test_the_slope_of_a_number_of_neighbours_is_its_weight_per_deviation() -> No
     graph, model = draw_graph(num_nodes=60), draw_model(1)
     explainer = explainer_of(model, graph)
     whole = explainer.explain()
-    weights = margins(explainer.reading.layers[0].first_order.T)
+    weights = margins(explainer.polynomial.weights[0].T)
     for place, name in ((8, "neighbours: age"), (9, "neighbours: income")):
         deviation = float(graph.x[:, place].double().std(correction=0))
         for output in range(3):
@@ -162,7 +163,7 @@ def test_what_is_no_sum_of_terms_is_refused_by_name(monkeypatch: pytest.MonkeyPa
     deep = explain(draw_model((2, 1, 1), 3), graph)
     assert isinstance(deep, Products) and "it has 3 layers" in deep.reason
     monkeypatch.setattr("crossgcn.explanation.layered.MOST_COLUMNS", 9)
-    words = "single nodes are explained by column.*it has 10 columns.*train cross-hops"
+    words = "single nodes.*explained by column.*it has 10 columns.*train cross-hops"
     with pytest.raises(BadInput, match=words):
         explain(draw_model(2), graph, node=3)
     with pytest.raises(BadInput, match=words):

@@ -14,12 +14,12 @@ from test_terms import SPACE, make_graph
 from torch import Tensor
 
 from crossgcn import CrossHops
-from crossgcn.explanation.hops import HopExplainer
-from crossgcn.explanation.inside import value_text
+from crossgcn.explanation.api import make_explainer
+from crossgcn.explanation.columns import Names
 from crossgcn.graph.neighbourhood import neighbour_labels
 
 
-def hop_explainer(num_classes: int = 3, **settings: Any) -> HopExplainer:
+def hop_explainer(num_classes: int = 3, **settings: Any) -> Any:
     """An explainer of a model that sees labels, on a graph with weights."""
     graph = make_graph(120)
     assert isinstance(graph.x, Tensor) and isinstance(graph.edge_index, Tensor)
@@ -35,8 +35,8 @@ def hop_explainer(num_classes: int = 3, **settings: Any) -> HopExplainer:
     model.prior.copy_(graph.x.mean(dim=0))
     model.strength.fill_(0.7)
     labels = neighbour_labels(graph.y, torch.arange(60), num_classes)
-    classes = [f"c{label}" for label in range(num_classes)]
-    return HopExplainer(model, graph, SPACE, classes, labels=labels)
+    classes = tuple(f"c{label}" for label in range(num_classes))
+    return make_explainer(model, graph, Names(SPACE, classes, num_rows=120), labels)
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -63,19 +63,19 @@ def test_a_change_of_own_columns_gives_the_answer_that_is_said(num_classes: int)
     explainer = hop_explainer(num_classes)
     whole, found = explainer.explain(), 0
     for node in range(6):
-        answer, row = whole.node(node), explainer.own_row(node)
+        answer, row = whole.node(node), explainer.inputs(np.array([node]))
         scores = explainer.model(torch.from_numpy(row))[0]
-        assert answer.predicted == explainer.classes[int(scores.argmax())]
+        assert answer.predicted == explainer.names.classes[int(scores.argmax())]
         for change in answer.changes:
             assert change.outcome != answer.predicted
             after = row.copy()
             for name, value in zip(change.columns, change.after, strict=True):
                 column = next(each for each in whole.columns if each.name == name)
                 rows = whole.inputs[:, column.places]
-                texts = [value_text(column, each) for each in rows]
+                texts = [column.value_text(each) for each in rows]
                 after[0, column.places] = rows[texts.index(value)]
             scores = explainer.model(torch.from_numpy(after))[0]
-            assert explainer.classes[int(scores.argmax())] == change.outcome
+            assert explainer.names.classes[int(scores.argmax())] == change.outcome
             found += 1
     assert found
 
@@ -85,7 +85,7 @@ def test_a_change_in_a_model_of_layers_gives_the_answer_that_is_said(
     order: tuple[int, ...],
 ) -> None:
     graph, model = draw_graph(num_nodes=60), draw_model(order, len(order))
-    whole, changed = explainer_of(model, graph, ["no", "maybe", "yes"]).explain(), 0
+    whole, changed = explainer_of(model, graph, ("no", "maybe", "yes")).explain(), 0
     for node in range(8):
         answer = whole.node(node)
         for change in answer.changes:
@@ -101,7 +101,7 @@ def test_a_change_in_a_model_of_layers_gives_the_answer_that_is_said(
                     row[place] = value
             with torch.no_grad():
                 scores = model(after_graph.x, graph.edge_index)[node]
-            predicted = whole.explainer.classes[int(scores.argmax())]
+            predicted = whole.explainer.names.classes[int(scores.argmax())]
             assert predicted == change.outcome != answer.predicted
             changed += 1
     assert changed > 1

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
 from crossgcn import CrossFeatureTransform, CrossGCN
-from crossgcn.explanation.reading import LayerReading
+from crossgcn.explanation.polynomial import Polynomial
 
 
 def live(model: nn.Module, seed: int = 0) -> Any:
@@ -61,18 +61,19 @@ def fold(features: tuple[int, ...], binary: NDArray[np.bool_]) -> tuple[int, ...
 
 
 def enumerate_terms(
-    layer: LayerReading, binary: NDArray[np.bool_]
+    layer: Polynomial, binary: NDArray[np.bool_]
 ) -> dict[tuple[int, ...], NDArray[np.float64]]:
     """Every product of features with its weight in each unit, one assignment after the other."""
-    channels, num_features = layer.first_order.shape
+    first, projections = layer.weights[0], layer.weights[1:]
+    channels, num_features = first.shape
     weights: dict[tuple[int, ...], Any] = defaultdict(lambda: np.zeros(channels))
     for feature in range(num_features):
-        weights[(feature,)] = weights[(feature,)] + layer.first_order[:, feature]
+        weights[(feature,)] = weights[(feature,)] + first[:, feature]
     for order in range(2, len(layer.order_weights) + 1):
         for features in product(range(num_features), repeat=order):
             weight = np.full(channels, layer.order_weights[order - 1])
             for position, feature in enumerate(features):
-                weight = weight * layer.projections[position, :, feature]
+                weight = weight * projections[position, :, feature]
             name = fold(features, binary)
             weights[name] = weights[name] + weight
     return dict(weights)

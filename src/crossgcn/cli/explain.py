@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from crossgcn.cli.options import JsonOption, QuietOption, RunArgument, option
 from crossgcn.cli.output import print_answer
-from crossgcn.cli.running import make_folder, progress_bar, set_verbosity, status
+from crossgcn.cli.running import make_folder, set_verbosity, status
 from crossgcn.errors import BadInput, unknown_name
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def explain(
 
         from crossgcn.data.tables.write import write_table
         from crossgcn.experiments.run_folder import open_run, refuse_overwriting
-        from crossgcn.explanation.api import explain_run
+        from crossgcn.explanation.api import explain as explain_model
         from crossgcn.reports import summaries
         from crossgcn.reports.terminal import explain as screens
 
@@ -83,10 +83,8 @@ def explain(
         if path is not None:
             refuse_overwriting(run, path)
     contrast = _contrast(trained.saved.preprocess.classes, class_name, against)
-    with progress_bar("explaining models") as show:
-        whole = explain_run(
-            trained, contrast=contrast, top=top, all_runs=node is None, on_model=show
-        )
+    with status("explaining"):
+        whole = explain_model(trained, contrast=contrast)
     summary = {
         "run": str(run),
         "model": trained.config.model,

@@ -32,9 +32,6 @@ def predict(
     out: Annotated[Path, option("The file to write: .csv or .parquet.", metavar="FILE")] = Path(
         "predictions.csv"
     ),
-    crosses: Annotated[
-        int, option("Number of strongest crosses to add for each node.", min=0, max=50)
-    ] = 0,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -81,13 +78,7 @@ def predict(
         with_edges, without = score_without_edges(trained)
         warnings.append(_missing_edges(trained, with_edges, without))
         console.print(f"warning: {warnings[-1]}", markup=False)
-    named = None
-    if crosses:
-        from crossgcn.explanation.api import name_crosses
-
-        with status("naming crosses"):
-            named = name_crosses(trained, scored, crosses)
-    frame = predictions_frame(scored, trained.saved.preprocess.classes, named)
+    frame = predictions_frame(scored, trained.saved.preprocess.classes)
     write_table(out, frame, verbatim=(frame.columns[0], "true", "predicted"))
     predicted = frame["predicted"]
     is_number = trained.data.y.is_floating_point()

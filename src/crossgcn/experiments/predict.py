@@ -224,13 +224,10 @@ def score_without_edges(run: RunFolder) -> tuple[float, float]:
     return metrics_of_test(run.chosen.record)[metric], without
 
 
-def predictions_frame(
-    scored: Scored, classes: Sequence[str], crosses: Sequence[str] | None = None
-) -> pd.DataFrame:
+def predictions_frame(scored: Scored, classes: Sequence[str]) -> pd.DataFrame:
     """Return a row per node: its id, the truth, what is predicted, and what it was used for.
 
-    Of classes, the predicted one is followed by the probability of every class. ``crosses`` is a
-    text per node, for a last column ``top_crosses``.
+    Of classes, the predicted one is followed by the probability of every class.
     """
     columns: list[tuple[str, Any]]
     if scored.truth.is_floating_point():
@@ -252,8 +249,6 @@ def predictions_frame(
             ),
         ]
     columns.append(("used for", [ROLE_NAMES[role] for role in scored.roles.tolist()]))
-    if crosses is not None:
-        columns.append(("top_crosses", list(crosses)))
     id_column = scored.id_column
     while id_column in dict(columns):
         id_column = f"{id_column} (id)"

@@ -4,8 +4,8 @@ Most users need only :func:`crossgcn.explain`.
 """
 
 from crossgcn.explanation.node import NodeExplanation
+from crossgcn.explanation.polynomial import NotASum
 from crossgcn.explanation.products import Products
-from crossgcn.explanation.reading import NotASum
-from crossgcn.explanation.terms import Explanation, NotByColumn, Term
+from crossgcn.explanation.terms import Explanation, Term
 
-__all__ = ["Explanation", "NodeExplanation", "NotASum", "NotByColumn", "Products", "Term"]
+__all__ = ["Explanation", "NodeExplanation", "NotASum", "Products", "Term"]

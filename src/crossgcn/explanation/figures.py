@@ -17,16 +17,16 @@ _COLOURS = {"own": "#1b6ca8", "neighbourhood": "#c46a1b", "both": "#6b8e23"}
 
 
 def plot_terms(whole: Explanation, output: int, top: int, ax: Axes | None) -> Axes:
-    """Draw the strongest terms as bars with error bars, coloured by whose they are."""
+    """Draw the strongest terms as bars with error bars, coloured by their scope."""
     listed = whole.strongest(output)[:top][::-1]
     ax = ax or _axes(len(listed))
-    for whose, colour in _COLOURS.items():
-        rows = [row for row, term in enumerate(listed) if term.whose == whose]
+    for scope, colour in _COLOURS.items():
+        rows = [row for row, term in enumerate(listed) if term.scope == scope]
         sizes = [float(listed[row].importance[output]) for row in rows]
         errors = [listed[row].error for row in rows]
         spread = [0.0 if error is None else float(error[output]) for error in errors]
         if rows:
-            ax.barh(rows, sizes, xerr=spread, color=colour, label=whose)
+            ax.barh(rows, sizes, xerr=spread, color=colour, label=scope)
     ax.set_yticks(range(len(listed)), [term.name for term in listed])
     ax.set_xlabel(f"importance ({whole.unit})")
     ax.set_title(whole.outputs[output])

@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
-from math import ceil
 from typing import Any
 
 import numpy as np
 
-from crossgcn.explanation.reading import Floats, Ints
-from crossgcn.explanation.terms import Column, Explanation, Term
+from crossgcn.explanation.columns import Column, number_text
+from crossgcn.explanation.polynomial import Floats, Ints
+from crossgcn.explanation.terms import Explanation, Term
 
-_MOST_NODES = 20_000
-"""Of more nodes, an even sample is drawn."""
 _LEVELS = {1: (8, 24), 2: (4, 12), 3: (2, 6)}
-PAGE_LEVELS = {1: (24, 30), 2: (8, 12), 3: (4, 6)}
+ALL_LEVELS = {1: (24, 30), 2: (8, 12), 3: (4, 6)}
 """Into how many parts a number is cut, and how many categories are shown, by size of the term."""
 
 
@@ -44,31 +42,28 @@ class Axis:
 
 @dataclass(frozen=True)
 class Grid:
-    """A term by values of its columns; of a sample of many nodes.
+    """A term by values of its columns.
 
     Attributes:
         counts: Number of nodes of each cell, the last axis fastest.
         means: Mean contribution of the nodes of each cell, ``[cells, outputs]``.
         errors: Its standard error, if it is known.
-        nodes: The rows that are looked at.
     """
 
     axes: list[Axis]
     counts: Ints
     means: Floats
     errors: Floats | None
-    nodes: slice
 
 
 def make_grid(
-    whole: Explanation, term: Term, levels: dict[int, tuple[int, int]] = PAGE_LEVELS
+    whole: Explanation, term: Term, levels: dict[int, tuple[int, int]] = ALL_LEVELS
 ) -> Grid | None:
     """Return a term by values of its columns; ``None`` if the columns have no values."""
     columns = [whole.columns[place] for place in term.key]
     if not columns or len(columns) > max(levels) or not all(len(c.places) for c in columns):
         return None
-    every = slice(None, None, ceil(len(whole.nodes) / _MOST_NODES))
-    around = None if term.whose == "own" else whole.neighbours
+    around = None if term.scope == "own" else whole.neighbours
     inputs = whole.inputs
     if around is not None and len(columns) == 1:
         total = np.maximum(np.asarray(around.sum(axis=1)).reshape(-1, 1), 1e-12)
@@ -79,13 +74,11 @@ def make_grid(
     for axis in axes:
         masks = (masks[:, :, np.newaxis] * axis.masks[:, np.newaxis]).reshape(len(masks), -1)
     if around is not None:
-        masks = are_high(np.asarray(around @ masks)).astype(np.float32)
-    masks = masks[every]
+        masks = _are_high(np.asarray(around @ masks)).astype(np.float32)
     counts = masks.sum(axis=0)
     size = np.maximum(counts, 1)[:, np.newaxis]
-    errors = None if term.spread is None else masks.T @ term.spread[every] / size
-    means = masks.T @ term.contributions[every] / size
-    return Grid(axes, counts.astype(np.int64), means, errors, every)
+    errors = None if term.spread is None else masks.T @ term.spread / size
+    return Grid(axes, counts.astype(np.int64), masks.T @ term.contributions / size, errors)
 
 
 def describe(whole: Explanation, term: Term, output: int, top: int) -> dict[str, Any]:
@@ -107,8 +100,8 @@ def describe(whole: Explanation, term: Term, output: int, top: int) -> dict[str,
     inside: dict[str, Any] = {}
     columns = [whole.columns[place] for place in term.key]
     values = [whole.inputs[:, column.places] for column in columns]
-    if all(c.is_number and not are_flags(v) for c, v in zip(columns, values, strict=True)):
-        around = None if term.whose == "own" else whole.neighbours
+    if all(c.is_number and not _are_flags(v) for c, v in zip(columns, values, strict=True)):
+        around = None if term.scope == "own" else whole.neighbours
         inside["slope"] = _slope([v[:, 0] for v in values], term.contributions[:, output], around)
         if len(columns) == 1:
             order = np.arange(len(means))
@@ -125,54 +118,19 @@ def describe(whole: Explanation, term: Term, output: int, top: int) -> dict[str,
     return inside
 
 
-def are_flags(values: Floats) -> bool:
+def _are_flags(values: Floats) -> bool:
     """Return whether a column holds nothing but 0 and 1."""
     return bool(((values == 0) | (values == 1)).all())
 
 
-def are_high(shares: Floats) -> Any:
+def _are_high(shares: Floats) -> Any:
     """Return which nodes are in the upper quarter, and above the least."""
     return (shares >= np.quantile(shares, 0.75, axis=0)) & (shares > shares.min(axis=0))
 
 
-def number_text(value: float) -> str:
-    """Return a number as it stands at an axis: ``1,234``, ``0.0123``, ``5.6M``."""
-    if abs(value) >= 1e6:
-        return f"{value / 1e6:.3g}M"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def value_text(column: Column, values: Floats) -> str:
-    """Return what a node has in a column, as ``female`` or ``34``."""
-    if len(values) == 1 and values[0] in (0.0, 1.0) and column.scale == (0.0, 1.0):
-        return "yes" if values[0] else "no"
-    flags = [name for name, value in zip(column.features, values, strict=True) if value == 1]
-    if column.is_number and f"{column.name}=(missing)" not in flags:
-        if column.is_log:
-            return f"{float(column.numbers(values[:1])[0]):,.0f}"
-        number = float(column.numbers(values[:1])[0])
-        if column.features[0].startswith(f"{column.name}="):  # the share of a class
-            return f"{number:.0%} {column.features[0].removeprefix(f'{column.name}=')}"
-        slack = 1e-4 * abs(column.scale[1])
-        number = number if abs(number) > 1e-6 * abs(column.scale[1]) else 0.0
-        sign = "≥ " if number > column.limits[1] - slack else ""
-        sign = "≤ " if number < column.limits[0] + slack else sign
-        return sign + (f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}")
-    return ", ".join(value_name(name, column.name) for name in flags) or "none"
-
-
-def value_name(feature: str, column: str) -> str:
-    """Return the value that a feature stands for: ``female`` of ``gender=female``."""
-    own = column.partition(": ")[2]  # Features of neighbours may be called as their own.
-    for start in (f"{column}=", f"{column}:", f"{own}=", f"{own}:"):
-        if feature.startswith(start) and len(start) > 1:
-            return feature.removeprefix(start)
-    return feature
-
-
 def _axis(column: Column, values: Floats, single: bool, term: Term, parts: int, most: int) -> Axis:
     """Return the values of one column; of many categories, those that matter most."""
-    flags = are_flags(values)
+    flags = _are_flags(values)
     if column.is_number and not flags:
         return _number_axis(column, values, parts)
     names = list(column.features)
@@ -181,7 +139,7 @@ def _axis(column: Column, values: Floats, single: bool, term: Term, parts: int, 
         masks = np.concatenate([values, 1 - values], axis=1)
         return Axis(column.name, ["yes", "no"], names, masks)
     if not flags:
-        values = are_high(values).astype(np.float64)
+        values = _are_high(values).astype(np.float64)
     counts = values.sum(axis=0)
     if single:
         matters = np.abs(term.contributions.T @ values) / np.sqrt(np.maximum(counts, 1))
@@ -190,7 +148,7 @@ def _axis(column: Column, values: Floats, single: bool, term: Term, parts: int, 
     chosen = np.argsort(-matters.sum(axis=0), kind="stable")[:most]
     kept = chosen[counts[chosen] > 0]
     kept = kept[np.argsort(-counts[kept], kind="stable")]
-    labels = [value_name(names[each], column.name) for each in kept]
+    labels = [column.value_name(names[each]) for each in kept]
     full = [names[each] + ("" if flags else " high") for each in kept]
     left_out = len(names) - len(kept)
     return Axis(column.name, labels, full, values[:, kept], None, not flags, left_out)
@@ -198,7 +156,6 @@ def _axis(column: Column, values: Floats, single: bool, term: Term, parts: int, 
 
 def _number_axis(column: Column, values: Floats, parts: int) -> Axis:
     numbers = column.numbers(values[:, 0])
-    numbers = np.where(np.abs(numbers) < 1e-6 * abs(column.scale[1]), 0.0, numbers)
     gone = [at for at, name in enumerate(column.features) if name == f"{column.name}=(missing)"]
     missing = values[:, gone].sum(axis=1) == 1 if gone else np.zeros(len(numbers), bool)
     known = numbers[~missing] if not missing.all() else numbers

@@ -1,18 +1,27 @@
-"""A model, or its first layer, as a polynomial of its columns."""
+"""A model, or one of its layers, as a polynomial of its columns, in 64-bit arrays."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from crossgcn.explanation.reading import Floats, Ints, LayerReading, NotASum
+from crossgcn.errors import BadInput
 from crossgcn.models.cross_hops import CrossHops
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+
+
+class NotASum(BadInput):
+    """The model is not a sum of products of features, so it has no exact explanation."""
 
 
 @dataclass(frozen=True)
 class Polynomial:
-    r"""Weights in float64.
+    r"""Units that are products of projections, and their linear map to outputs.
 
     Unit :math:`e` computes :math:`\mathbf{f}_e\mathbf{x} + \sum_{k\ge2} \alpha_{ke}
     \prod_{m\le k} \mathbf{w}^m_e\mathbf{x}`.
@@ -21,7 +30,7 @@ class Polynomial:
         weights: :math:`\mathbf{f}`, then :math:`\mathbf{w}^m`, ``[1 + order, units, columns]``.
         order_weights: :math:`\alpha`, ``[order, units]``; the first row is part of the weights.
         readout: ``[units, bags * outputs]``, zero between a unit and other bags.
-        bias: Mean over bags, ``[outputs]``.
+        bias: Mean over bags, ``[outputs]``. :meth:`evaluate` leaves it out.
     """
 
     weights: Floats
@@ -31,8 +40,12 @@ class Polynomial:
     bags: int = 1
 
     @classmethod
-    def of_model(cls, model: CrossHops, contrast: tuple[int, int] | None = None) -> Polynomial:
-        """Read a model; its scores are margins (:func:`margins`), or numbers in their unit."""
+    def of_model(cls, model: CrossHops, margin: Floats) -> Polynomial:
+        """Read a model; its outputs are differences of scores, or numbers in their unit.
+
+        Args:
+            margin: From :func:`margins`.
+        """
         if type(model) is not CrossHops:
             raise NotASum(
                 f"{type(model).__name__} is not a sum of named terms: explain a cross-hops model"
@@ -42,7 +55,7 @@ class Polynomial:
         gates = model.transform.unit_order_weights()
         gate = np.ones((1, units)) if order == 1 or gates is None else as_array(gates)
         bias = as_array(model.readout.bias).reshape(model.bags, -1).mean(axis=0)
-        margin, shift = margins(len(readout), contrast), 0.0
+        shift = 0.0
         if model.target_scale is not None:
             shift, deviation = as_array(model.target_scale)
             margin = margin * deviation
@@ -51,33 +64,29 @@ class Polynomial:
         weights = np.concatenate([gate[0][np.newaxis, :, np.newaxis] * weight[:1], weight])
         return cls(weights, gate, blocks.reshape(units, -1), margin @ bias + shift, model.bags)
 
-    @classmethod
-    def of_layer(cls, layer: LayerReading) -> Polynomial:
-        """Return the units of a layer, without its bias."""
-        projections = layer.projections[: layer.order]
-        weights = np.concatenate([layer.first_order[np.newaxis], projections])
-        units = weights.shape[1]
-        return cls(weights, layer.order_weights[: layer.order], np.eye(units), np.zeros(units))
-
     @property
     def order(self) -> int:
-        """Highest order of the products."""
+        """The highest number of columns that are multiplied."""
         return len(self.order_weights)
 
-    def project(self, features: Floats, columns: Ints) -> Floats:
+    def project(self, features: Any, columns: Ints | slice = slice(None)) -> Floats:
         """Return the part of all projections that some columns have, ``[1 + order, rows, units]``.
 
         Args:
-            features: The values of these columns, ``[rows, columns]``.
+            features: The values of these columns, dense or sparse, ``[rows, columns]``.
         """
         return np.stack([features @ weight[:, columns].T for weight in self.weights])
 
-    def evaluate(self, projected: Floats) -> Floats:
-        """Return ``[rows, bags * outputs]`` from projections ``[1 + order, rows, units]``."""
+    def crosses(self, projected: Floats) -> Floats:
+        """Return what the units have beyond their first order, ``[rows, units]``."""
         crosses = np.zeros(())
         for weights, value in zip(self.order_weights[:0:-1], projected[:1:-1], strict=True):
             crosses = value * (weights + crosses)
-        scores: Floats = (projected[0] + projected[1] * crosses) @ self.readout
+        return np.asarray(projected[1] * crosses)
+
+    def evaluate(self, projected: Floats) -> Floats:
+        """Return ``[rows, bags * outputs]`` from projections ``[1 + order, rows, units]``."""
+        scores: Floats = (projected[0] + self.crosses(projected)) @ self.readout
         return scores
 
     def mean_of_bags(self, scores: Floats) -> Floats:
@@ -103,7 +112,7 @@ def margins(num_scores: int, contrast: tuple[int, int] | None = None) -> Floats:
     return (np.eye(num_scores) * num_scores - 1) / (num_scores - 1)
 
 
-def as_array(tensor: object) -> Floats:
+def as_array(tensor: Any) -> Floats:
     """Return a tensor as a float64 array."""
-    array: Floats = tensor.detach().cpu().double().numpy()  # type: ignore[attr-defined]
+    array: Floats = tensor.detach().cpu().double().numpy()
     return array

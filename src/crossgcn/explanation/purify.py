@@ -27,14 +27,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
-from functools import cached_property, lru_cache, reduce
+from functools import lru_cache
 from itertools import combinations, permutations, takewhile
 from math import comb
 
 import numpy as np
 
-from crossgcn.explanation.polynomial import Polynomial
-from crossgcn.explanation.reading import Floats, Ints
+from crossgcn.explanation.polynomial import Floats, Ints, Polynomial
 
 Key = tuple[int, ...]
 """Positions of groups, ascending."""
@@ -53,6 +52,8 @@ class Terms:
     Args:
         values: The columns, ``[nodes, columns]``.
         groups: Positions of the columns of each group.
+        num_fitted: The means and regressions are over so many of the first nodes, all by
+            default. The terms of the other nodes are the same functions of their columns.
 
     Attributes:
         chosen: The sets of groups that are listed, by size: all pairs, or the strongest of larger
@@ -61,21 +62,25 @@ class Terms:
         constant: What no term has, ``[bags * outputs]``; complete after :meth:`purify`.
         rest: The sum of the terms that are not listed, if there are any, without what leading
             functions of single groups explain of it: that is in the terms of these groups.
-        rest_by_group: The same of the terms with each group, ``[nodes, groups, outputs]``, mean
-            over bags.
     """
 
-    def __init__(self, polynomial: Polynomial, values: Floats, groups: Sequence[Ints]) -> None:
-        self._polynomial = polynomial
-        self._parts = _Parts(polynomial, values, groups)
-        self._spaces = _Spaces([values[:, columns] for columns in groups], polynomial.order)
+    def __init__(
+        self,
+        polynomial: Polynomial,
+        values: Floats,
+        groups: Sequence[Ints],
+        num_fitted: int | None = None,
+    ) -> None:
+        self._fitted = slice(num_fitted)
+        self._parts = _Parts(polynomial, values, groups, self._fitted)
+        features = [values[:, columns] for columns in groups]
+        self._spaces = _Spaces(features, polynomial.order, self._fitted)
         self.chosen = {
             size: dict.fromkeys(self._parts.choose(size)) for size in range(1, polynomial.order + 1)
         }
         self.scores = self._parts.only(tuple(range(len(groups))))
         self.constant = self._parts.only(())[0].copy()
         self.rest: Floats | None = None
-        self.rest_by_group = np.zeros((len(values), 0, self.scores.shape[1] // polynomial.bags))
         self._num_groups = len(groups)
 
     def purify(self) -> Iterator[tuple[Key, Floats]]:
@@ -97,25 +102,12 @@ class Terms:
 
     def _move_unlisted(self) -> dict[Key, Floats]:
         """Return what single groups explain of the terms that are not listed."""
-        everything = tuple(range(self._num_groups))
-        total = self.scores - self._parts.only(())[0]
-        each = [self.scores - self._parts.without(group) for group in everything]
+        rest = self.scores - self._parts.only(())[0]
         for key in (key for keys in self.chosen.values() for key in keys):
-            term = self._parts.interaction(key)
-            total = total - term
-            for group in key:
-                each[group] -= term
-        width = total.shape[1]
-        means = [self._polynomial.mean_of_bags(part) for part in each]
-        rest = np.concatenate([total, *means], axis=1)
-        moved = {}
-        for key, fit in self._spaces.regress(
-            everything, rest, {1: dict.fromkeys((group,) for group in everything)}
-        ):
-            moved[key] = fit[:, :width]
-            rest = rest - fit
-        self.rest_by_group = rest[:, width:].reshape(len(rest), self._num_groups, -1)
-        return moved
+            rest = rest - self._parts.interaction(key)
+        everything = tuple(range(self._num_groups))
+        singles = {1: dict.fromkeys((group,) for group in everything)}
+        return dict(self._spaces.regress(everything, rest, singles))
 
     @property
     def num_unlisted(self) -> dict[int, int]:
@@ -126,7 +118,7 @@ class Terms:
         return {size: count for size, count in missing.items() if count}
 
     def _center(self, term: Floats) -> Floats:
-        mean = term.mean(axis=0)
+        mean = term[self._fitted].mean(axis=0)
         self.constant = self.constant + mean
         return np.asarray(term - mean)
 
@@ -143,12 +135,14 @@ def cells_per_node(polynomial: Polynomial, num_groups: int) -> int:
 class _Parts:
     """The projections of each group, and what groups contribute together."""
 
-    def __init__(self, polynomial: Polynomial, values: Floats, groups: Sequence[Ints]) -> None:
-        self._polynomial = polynomial
+    def __init__(
+        self, polynomial: Polynomial, values: Floats, groups: Sequence[Ints], fitted: slice
+    ) -> None:
+        self._polynomial, self._fitted = polynomial, fitted
         self._projected = [polynomial.project(values[:, each], each) for each in groups]
         self._base = np.zeros((polynomial.order + 1, 1, polynomial.weights.shape[1]))
         for part in self._projected:
-            mean = part.mean(axis=1, keepdims=True)
+            mean = part[:, fitted].mean(axis=1, keepdims=True)
             self._base += mean
             part -= mean
         self._num_nodes = len(values)
@@ -165,14 +159,6 @@ class _Parts:
                 return scores
             self._scores[key] = scores
         return self._scores[key]
-
-    def without(self, group: int) -> Floats:
-        """Return the scores with one group at its mean, without the bias."""
-        return self._polynomial.evaluate(self._whole - self._projected[group])
-
-    @cached_property
-    def _whole(self) -> Floats:
-        return np.asarray(reduce(np.add, self._projected, self._base))
 
     def interaction(self, key: Key) -> Floats:
         """Return what groups contribute together and in no subset."""
@@ -214,9 +200,10 @@ class _Parts:
 
     def _some_nodes(self, count: int) -> _Parts:
         """Return the same of fewer nodes."""
-        every = slice(None, None, max(1, self._num_nodes // count))
+        parts = [part[:, self._fitted] for part in self._projected]
+        every = slice(None, None, max(1, parts[0].shape[1] // count))
         few = copy(self)
-        few._projected = [part[:, every] for part in self._projected]
+        few._projected = [part[:, every] for part in parts]
         few._num_nodes, few._scores = few._projected[0].shape[1], {}
         return few
 
@@ -224,9 +211,8 @@ class _Parts:
 class _Spaces:
     """Orthonormal bases of the functions of groups, with mean 0 over the nodes."""
 
-    def __init__(self, features: Sequence[Floats], order: int) -> None:
-        self._features, self._order = features, order
-        self._num_nodes = len(features[0])
+    def __init__(self, features: Sequence[Floats], order: int, fitted: slice) -> None:
+        self._features, self._order, self._fitted = features, order, fitted
         self._bases: dict[int, Floats] = {}
         self._pair = lru_cache(maxsize=2 * len(features))(self._make_pair)
 
@@ -238,13 +224,14 @@ class _Spaces:
         subsets = [subset for subset in subsets if subset in chosen[len(subset)]]
         if not subsets:
             return
-        width = _width(tuple(map(len, subsets)), self._num_nodes // 10)
+        known = term[self._fitted]
+        width = _width(tuple(map(len, subsets)), len(known) // 10)
         blocks = [self._functions(subset, width) for subset in subsets]
-        design = np.concatenate(blocks, axis=1)
+        design = np.concatenate([block[self._fitted] for block in blocks], axis=1)
         sizes, directions = np.linalg.eigh(design.T @ design)
         distinct = sizes > _LEAST_DISTINCT
         directions = directions[:, distinct] / np.sqrt(sizes[distinct])
-        weights = directions @ (directions.T @ (design.T @ term))
+        weights = directions @ (directions.T @ (design.T @ known))
         first = 0
         for subset, block in zip(subsets, blocks, strict=True):
             yield subset, block @ weights[first : first + block.shape[1]]
@@ -256,23 +243,38 @@ class _Spaces:
         if len(key) == 2:
             return self._pair(key, width)
         lower = self._functions(key[:-1], width), self._functions(key[-1:], width)
-        return _orthonormal(_products(*lower), np.concatenate(lower, axis=1))
+        return self._beyond(_products(*lower), np.concatenate(lower, axis=1))
 
     def _make_pair(self, key: Key, width: int) -> Floats:
         first, second = (self._single(group)[:, :width] for group in key)
-        return _orthonormal(_products(first, second), np.concatenate([first, second], axis=1))
+        return self._beyond(_products(first, second), np.concatenate([first, second], axis=1))
 
     def _single(self, group: int) -> Floats:
         """Return the features of a group, largest variance first, then their products of two."""
         if group not in self._bases:
             features = self._features[group]
-            basis = _orthonormal(features, np.zeros((self._num_nodes, 0)))
+            basis = self._beyond(features, features[:, :0])
             if self._order > 1 and features.shape[1] <= _MOST_MULTIPLIED:
                 first, second = np.triu_indices(basis.shape[1])
                 products = basis[:, first] * basis[:, second]
-                basis = np.concatenate([basis, _orthonormal(products, basis)], axis=1)
+                basis = np.concatenate([basis, self._beyond(products, basis)], axis=1)
             self._bases[group] = basis
         return self._bases[group]
+
+    def _beyond(self, columns: Floats, others: Floats) -> Floats:
+        """Return a basis of what some columns have beyond a constant and other columns."""
+        columns = columns - columns[self._fitted].mean(axis=0)
+        scale = np.linalg.norm(columns[self._fitted], axis=0).max(initial=1e-9)
+        known = self._orthonormal(others, _LEAST_VARIANCE)
+        for _ in range(2 if known.shape[1] else 0):  # The second time removes rounding errors.
+            columns = columns - known @ (known[self._fitted].T @ columns[self._fitted])
+        return self._orthonormal(columns, _LEAST_VARIANCE * scale)
+
+    def _orthonormal(self, columns: Floats, least: float) -> Floats:
+        """Return directions of the columns, the largest first, of norm 1 over the fitted nodes."""
+        _, sizes, directions = np.linalg.svd(columns[self._fitted], full_matrices=False)
+        kept = sizes > least
+        return np.asarray(columns @ (directions[kept].T / sizes[kept]))
 
 
 @lru_cache
@@ -286,19 +288,6 @@ def _width(sizes: tuple[int, ...], most: int) -> int:
 
 def _products(first: Floats, second: Floats) -> Floats:
     return (first[:, :, np.newaxis] * second[:, np.newaxis]).reshape(len(first), -1)
-
-
-def _orthonormal(columns: Floats, others: Floats) -> Floats:
-    """Return a basis of what some columns have beyond a constant and other columns."""
-    columns = columns - columns.mean(axis=0)
-    scale = np.linalg.norm(columns, axis=0).max(initial=1e-9)
-    if others.shape[1]:
-        known, sizes, _ = np.linalg.svd(others, full_matrices=False)
-        known = known[:, sizes > _LEAST_VARIANCE]
-        for _ in range(2):  # The second time removes what rounding left.
-            columns = columns - known @ (known.T @ columns)
-    basis, sizes, _ = np.linalg.svd(columns, full_matrices=False)
-    return np.asarray(basis[:, sizes > _LEAST_VARIANCE * scale])
 
 
 def _subsets(key: Key) -> Iterator[Key]:

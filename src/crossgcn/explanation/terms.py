@@ -7,68 +7,32 @@ pair, a triple. :mod:`~crossgcn.explanation.purify` says what purified terms are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from math import inf, sqrt
+from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crossgcn.errors import BadInput, unknown_name
+from crossgcn.explanation.columns import Column
+from crossgcn.explanation.polynomial import Floats, Ints
 from crossgcn.explanation.purify import Key
-from crossgcn.explanation.reading import Floats, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from crossgcn.explanation.hops import HopExplainer
-    from crossgcn.explanation.layered import LayeredExplainer
-    from crossgcn.explanation.node import Changes, NodeExplanation
+    from crossgcn.explanation.changes import Changes
+    from crossgcn.explanation.explainer import Explainer
+    from crossgcn.explanation.node import NodeExplanation
 
-MOST_COLUMNS = 200
-"""A table with more columns has no terms by column."""
-CELLS = 1 << 26
-"""Numbers kept at once. More nodes than fit are represented by a sample."""
 CROSS = " × "
-WHOSE = ("own", "neighbourhood", "both")
+SCOPES = ("own", "neighbourhood", "both")
 _SHOWN = 12
-
-
-class NotByColumn(BadInput):
-    """A model has no terms by column; the products of its features can be listed."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the table, own or of the neighbourhood.
-
-    Attributes:
-        name: Such as ``age`` or ``neighbours: age``.
-        places: Positions of its features among the inputs of the model.
-        features: Name of each of them.
-        own: Whether it describes the node itself.
-        is_number: Whether it is a number; then ``places`` starts with the number itself.
-        scale: Zero point and step of the number, ``number = zero + step * value``.
-        limits: Least and largest number that the encoding tells apart.
-        is_log: Whether the number is the logarithm of a count plus one.
-    """
-
-    name: str
-    places: Ints
-    features: tuple[str, ...]
-    own: bool
-    is_number: bool
-    scale: tuple[float, float] = (0.0, 1.0)
-    limits: tuple[float, float] = (-inf, inf)
-    is_log: bool = False
-
-    def numbers(self, values: Floats) -> Floats:
-        """Return numbers in their own unit."""
-        numbers: Floats = self.scale[0] + self.scale[1] * values
-        return np.expm1(numbers) if self.is_log else numbers
 
 
 @dataclass(frozen=True)
@@ -78,7 +42,8 @@ class Term:
     Attributes:
         key: Positions of its columns; empty for a sum of terms that are not listed.
         columns: Their names.
-        whose: Whose columns they are: the node's ``own``, its ``neighbourhood``'s or ``both``.
+        scope: What its columns describe: the node itself (``own``), its ``neighbourhood`` or
+            ``both``.
         contributions: ``[nodes, outputs]``.
         importance: Standard deviation of the contributions over nodes, ``[outputs]``.
         error: Standard error of the importance, ``[outputs]``; ``None`` for a single model.
@@ -87,7 +52,7 @@ class Term:
 
     key: Key
     columns: tuple[str, ...]
-    whose: str
+    scope: str
     contributions: Floats
     importance: Floats
     error: Floats | None = None
@@ -97,6 +62,15 @@ class Term:
     def name(self) -> str:
         """The columns as one text, as ``gender × neighbours: age``."""
         return CROSS.join(self.columns) or "all other crosses"
+
+    def describe(self, output: int) -> dict[str, Any]:
+        """Return columns, scope, importance and error, as ``explain --json`` has them."""
+        return {
+            "columns": list(self.columns),
+            "scope": self.scope,
+            "importance": float(self.importance[output]),
+            "error": None if self.error is None else float(self.error[output]),
+        }
 
     def __repr__(self) -> str:
         error = "" if self.error is None else f" ± {self.error.max():.2g}"
@@ -120,19 +94,9 @@ class Explanation:
         average: The mean score, ``[outputs]``.
         terms: In no particular order.
         rest: The sum of the terms that are not listed, if there are any.
-        columns: The columns that the terms refer to.
         inputs: The inputs of the model that the columns refer to, ``[nodes, inputs]``.
-        neighbours: For models that sum over neighbours: the weight of each node in the
-            neighbourhood of each other, ``[nodes, nodes]``. Columns of the neighbourhood are
-            then those of the neighbours themselves, not their means.
         explainer: Explains single nodes.
         num_unlisted: How many sets of 2, 3, ... columns are in ``rest``.
-        unlisted_by_column: Importance of the sets in ``rest`` with each column, ``[columns,
-            outputs]``.
-        rows: The positions in ``nodes`` that ``values`` and ``base_values`` are of, for rows of
-            an estimator; all by default.
-        find: Returns the number of a node by what users call it.
-        names: What nodes are called.
     """
 
     outputs: tuple[str, ...]
@@ -142,15 +106,22 @@ class Explanation:
     average: Floats
     terms: tuple[Term, ...]
     rest: Term | None
-    columns: tuple[Column, ...]
     inputs: Floats
-    neighbours: Any
-    explainer: HopExplainer | LayeredExplainer
-    num_unlisted: Mapping[int, int] = field(default_factory=dict)
-    unlisted_by_column: Floats | None = None
-    rows: Ints | None = None
-    find: Callable[[Any], int] | None = None
-    names: Sequence[str] | None = None
+    explainer: Explainer
+    num_unlisted: Mapping[int, int]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that the terms refer to."""
+        return self.explainer.columns
+
+    @property
+    def neighbours(self) -> Any:
+        """For models that sum over neighbours: the weight of each node in each other's sum.
+
+        Columns of the neighbourhood are then those of the neighbours themselves, not their means.
+        """
+        return self.explainer.near
 
     @property
     def all_terms(self) -> tuple[Term, ...]:
@@ -159,16 +130,17 @@ class Explanation:
 
     @property
     def values(self) -> Floats:
-        """The contributions, ``[nodes, terms]``, or ``[nodes, terms, outputs]`` of many."""
-        values = np.stack([term.contributions for term in self.all_terms], axis=1)
-        values = values if self.rows is None else values[self.rows]
-        return values[:, :, 0] if len(self.outputs) == 1 else values
+        """The contributions, ``[nodes, terms]``, or ``[nodes, terms, outputs]`` of many.
+
+        Of an estimator that was given rows: of these rows.
+        """
+        values = np.stack([term.contributions for term in self.all_terms], axis=1)[self._rows]
+        return np.asarray(values[:, :, 0] if len(self.outputs) == 1 else values)
 
     @property
     def base_values(self) -> Floats:
         """The average of each node, ``[nodes]``, or ``[nodes, outputs]`` of many."""
-        count = len(self.nodes if self.rows is None else self.rows)
-        base: Floats = np.repeat(self.average[np.newaxis], count, axis=0)
+        base: Floats = np.repeat(self.average[np.newaxis], len(self.nodes[self._rows]), axis=0)
         return base[:, 0] if len(self.outputs) == 1 else base
 
     @property
@@ -176,10 +148,22 @@ class Explanation:
         """The name of each term."""
         return [term.name for term in self.all_terms]
 
-    def strongest(self, output: int = 0, order: int | None = None) -> list[Term]:
-        """Return the terms of one score, or those of ``order`` columns; most important first."""
-        terms = [term for term in self.terms if order in (None, len(term.columns))]
-        return sorted(terms, key=lambda term: -float(term.importance[output]))
+    def strongest(
+        self, output: int = 0, order: int | None = None, top: int | None = None
+    ) -> list[Term]:
+        """Return the terms of one score, the most important first.
+
+        Args:
+            order: Terms of so many columns only.
+            top: How many of one column, of two, and so on; all by default.
+        """
+        chosen, seen = [], Counter[int]()
+        for term in sorted(self.terms, key=lambda term: -float(term.importance[output])):
+            size = len(term.columns)
+            seen[size] += 1
+            if order in (None, size) and (top is None or seen[size] <= top):
+                chosen.append(term)
+        return chosen
 
     def by_size(self, output: int = 0) -> dict[int, float]:
         """Return the importance of all listed terms of 1, 2, ... columns together."""
@@ -188,14 +172,6 @@ class Explanation:
             size = len(term.columns)
             sums[size] = sums.get(size, 0.0) + term.contributions[:, output]
         return {size: float(sums[size].std()) for size in sorted(sums)}
-
-    def unlisted_columns(self, output: int = 0) -> dict[str, float]:
-        """Return the importance of the crosses in ``rest`` with each column, the largest first."""
-        if self.rest is None or self.unlisted_by_column is None:
-            return {}
-        sizes = self.unlisted_by_column[:, output]
-        largest = np.argsort(-sizes, kind="stable")
-        return {self.columns[place].name: float(sizes[place]) for place in largest}
 
     def term(self, *columns: str) -> Term:
         """Return the term of some columns, in any order."""
@@ -220,10 +196,8 @@ class Explanation:
         """
         from crossgcn.explanation.node import NodeExplanation
 
-        place = self._find(node)
-        whole = self
-        if place not in self.place_of:
-            whole = replace(self.explainer.explain(place), names=self.names)
+        place = self.explainer.names.node(node)
+        whole = self if place in self.place_of else self.explainer.explain(place)
         return NodeExplanation(whole, place, output)
 
     def inside(self, term: Term, output: int = 0, top: int = 5) -> dict[str, Any]:
@@ -238,35 +212,30 @@ class Explanation:
         """Return the terms as ``explain --json`` lists them, the most important first.
 
         Args:
-            top: How many terms of one column, of two, and so on; all by default.
-            order: Terms of this many columns only.
+            top: As in :meth:`strongest`, like ``order``.
             output: Terms of one score only.
         """
         listed = range(len(self.outputs)) if output is None else [output]
         return [
-            {
-                "class": self.outputs[each],
-                "columns": list(term.columns),
-                "whose": term.whose,
-                "importance": float(term.importance[each]),
-                "error": None if term.error is None else float(term.error[each]),
-                **self.inside(term, each),
-            }
+            {"class": self.outputs[each], **term.describe(each), **self.inside(term, each)}
             for each in listed
-            for term in self._first(each, top, order)
+            for term in self.strongest(each, order, top)
         ]
 
     def to_frame(self, top: int | None = None, order: int | None = None) -> pd.DataFrame:
         """Return one row per score and term, the most important first, with what is inside."""
         import pandas as pd
 
-        names = ["class", "term", "columns", "whose", "importance", "error", "slope", "cells"]
+        names = ["class", "term", "columns", "scope", "importance", "error", "slope", "cells"]
         rows = [
             row
             | {
                 "term": CROSS.join(row["columns"]),
                 "columns": tuple(row["columns"]),
-                "cells": "; ".join(map(cell_text, row["cells"])),
+                "cells": "; ".join(
+                    f"{' & '.join(cell['names'])} {cell['contribution']:+.3g}"
+                    for cell in row["cells"]
+                ),
             }
             for row in self.to_json(top, order)
         ]
@@ -286,24 +255,22 @@ class Explanation:
     @cached_property
     def changes(self) -> Changes:
         """Finds what would change the answer for a node."""
-        from crossgcn.explanation.node import Changes
+        from crossgcn.explanation.changes import Changes
 
         return Changes(self)
 
-    def _first(self, output: int, top: int | None, order: int | None) -> list[Term]:
-        seen: dict[int, int] = {}
-        chosen = []
-        for term in self.strongest(output, order):
-            size = len(term.columns)
-            seen[size] = seen.get(size, 0) + 1
-            if top is None or seen[size] <= top:
-                chosen.append(term)
-        return chosen
-
-    def _find(self, node: Any) -> int:
-        if self.find is not None:
-            return self.find(node)
-        return int(node)
+    @property
+    def _rows(self) -> Any:
+        """The rows of the user among the nodes."""
+        rows = self.explainer.names.rows
+        if rows is None:
+            return slice(None)
+        if not all(int(row) in self.place_of for row in rows):
+            raise BadInput(
+                f"only a sample of {len(self.nodes)} nodes is explained at once, and not all rows "
+                "are in it; explain single rows: explain(estimator, X, node=0)"
+            )
+        return [self.place_of[int(row)] for row in rows]
 
     def __repr__(self) -> str:
         lines = [f"Explanation of {len(self.nodes):,} nodes, {len(self.terms):,} terms"]
@@ -316,11 +283,6 @@ class Explanation:
         if len(self.outputs) > 6:
             lines.append(f"and {len(self.outputs) - 6:,} more classes")
         return "\n".join(lines)
-
-
-def cell_text(cell: Mapping[str, Any]) -> str:
-    """Return a cell as text, as ``gender=female & age 20 to 25 +0.31``."""
-    return f"{' & '.join(cell['names'])} {cell['contribution']:+.3g}"
 
 
 def score_name(name: str, unit: str) -> str:
@@ -343,13 +305,20 @@ def name_outputs(
     return tuple(classes), classes[0] if len(classes) == 1 else "margin"
 
 
-def make_term(key: Key, columns: Sequence[Column], contributions: Floats, bags: int) -> Term:
-    """Measure the importance of a term, and its error by the jackknife over bags."""
+def make_term(
+    key: Key, columns: Sequence[Column], contributions: Floats, bags: int, num_fitted: int
+) -> Term:
+    """Measure the importance of a term, and its error by the jackknife over bags.
+
+    Args:
+        contributions: ``[nodes, bags * outputs]``; their mean is taken away.
+        num_fitted: The importance is over so many of the first nodes.
+    """
     by_bag = contributions.reshape(len(contributions), bags, -1)
-    mean = by_bag.mean(axis=1)
+    by_bag = by_bag - by_bag[:num_fitted].mean(axis=0)
     spread = by_bag.std(axis=1, ddof=1).astype(np.float32) / sqrt(bags) if bags > 1 else None
-    by_bag = by_bag - by_bag.mean(axis=0)
-    covariance = np.einsum("nbo,nco->obc", by_bag, by_bag) / len(by_bag)
+    fitted = by_bag[:num_fitted]
+    covariance = np.einsum("nbo,nco->obc", fitted, fitted) / num_fitted
     total, with_others = covariance.sum(axis=(1, 2)), covariance.sum(axis=2)
     error = None
     if bags > 1:
@@ -357,36 +326,8 @@ def make_term(key: Key, columns: Sequence[Column], contributions: Floats, bags: 
         without = total[:, np.newaxis] - 2 * with_others + own
         each = np.sqrt(np.maximum(without, 0.0)) / (bags - 1)
         error = each.std(axis=1) * sqrt(bags - 1)
-    sides = {columns[place].own for place in key}
-    whose = "both" if len(sides) != 1 else "own" if sides == {True} else "neighbourhood"
+    scopes = {columns[place].scope for place in key}
+    scope = scopes.pop() if len(scopes) == 1 else "both"
     names = tuple(columns[place].name for place in key)
-    return Term(key, names, whose, mean, np.sqrt(np.maximum(total, 0.0)) / bags, error, spread)
-
-
-def error_over_models(models: Sequence[Explanation]) -> Explanation:
-    """Return the first, with standard errors of importances and contributions over all."""
-    first, *others = models
-    same: dict[tuple[str, ...], list[Term]] = {term.columns: [term] for term in first.terms}
-    for other in others:
-        for term in other.terms:
-            if term.columns in same:
-                same[term.columns].append(term)
-
-    def with_errors(found: list[Term]) -> Term:
-        if len(found) < 2:
-            return found[0]
-        error = np.std([term.importance for term in found], axis=0, ddof=1)
-        spread = np.std([term.contributions for term in found], axis=0, ddof=1)
-        root = sqrt(len(found))
-        return replace(found[0], error=error / root, spread=(spread / root).astype(np.float32))
-
-    return replace(first, terms=tuple(map(with_errors, same.values())))
-
-
-def sample_nodes(num_nodes: int, at_most: int, node: int | None) -> Ints:
-    """Return all nodes, or an even sample that includes ``node``."""
-    if num_nodes <= at_most:
-        return np.arange(num_nodes)
-    nodes = np.random.default_rng(0).choice(num_nodes, at_most, replace=False)
-    nodes = nodes if node is None else np.append(nodes[:-1], node)
-    return np.unique(nodes)
+    importance = np.sqrt(np.maximum(total, 0.0)) / bags
+    return Term(key, names, scope, by_bag.mean(axis=1), importance, error, spread)

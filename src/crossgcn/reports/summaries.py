@@ -87,7 +87,6 @@ def summarise_terms(
     listed = range(len(whole.outputs)) if output is None else [output]
     summary: Summary = {
         "num_nodes": len(run.ids),
-        "num_models": len(run.runs),
         "warning": no_better_than_guessing(run),
         "terms": whole.to_json(top, order, output),
     }
@@ -102,7 +101,6 @@ def summarise_terms(
         "unlisted_importance": {
             names[each]: float(rest.importance[each]) for each in listed if rest is not None
         },
-        "unlisted_by_column": {names[each]: whole.unlisted_columns(each) for each in listed},
         "of_neighbours": whole.neighbours is not None,
     }
 
@@ -123,10 +121,7 @@ def summarise_term(whole: Explanation, term: Term, output: int) -> Summary:
     inside = whole.inside(term, output)
     record = {
         "class": whole.outputs[output],
-        "columns": list(term.columns),
-        "whose": term.whose,
-        "importance": float(term.importance[output]),
-        "error": None if term.error is None else float(term.error[output]),
+        **term.describe(output),
         **({"slope": inside["slope"]} if "slope" in inside else {}),
         "cells": cells,
     }

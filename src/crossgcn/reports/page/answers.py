@@ -12,7 +12,7 @@ from crossgcn.data.files import read_hashed_json, read_json_object
 from crossgcn.errors import BadInput
 from crossgcn.experiments.predict import score_without_edges
 from crossgcn.experiments.run_folder import RunFolder, metrics_of_test
-from crossgcn.explanation.reading import Floats
+from crossgcn.explanation.polynomial import Floats
 from crossgcn.explanation.terms import Explanation, Term
 from crossgcn.reports.format import metric_text, round4, shorten, spread_text
 from crossgcn.training.metrics import METRICS
@@ -149,7 +149,7 @@ def answer_in_words(
             "crosses": [t for t in terms.terms if len(t.columns) > 1],
         }
         sums = {name: float(_together(terms, some).mean()) for name, some in parts.items()}
-        near = [t for t in terms.terms if t.whose != "own"]
+        near = [t for t in terms.terms if t.scope != "own"]
         words = (
             f"In this model single columns together have an importance of "
             f"{sums['single columns']:.2g}{unit}, crosses {sums['crosses']:.2g}"
@@ -166,7 +166,7 @@ def five_terms(terms: Explanation) -> list[Content]:
     return [
         {
             "name": shorten(term.name),
-            "whose": term.whose,
+            "whose": term.scope,
             "importance": f"{float(term.importance.mean()):.3g}",
             "error": None if term.error is None else f"{float(term.error.mean()):.2g}",
             "share": round4(

@@ -17,9 +17,9 @@ from crossgcn.data.graph import is_labelled
 from crossgcn.data.tables.graph import read_encoding
 from crossgcn.experiments.predict import score_nodes
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder
-from crossgcn.explanation.api import explain_run
+from crossgcn.explanation.api import explain
+from crossgcn.explanation.polynomial import NotASum
 from crossgcn.explanation.products import Products
-from crossgcn.explanation.reading import NotASum
 from crossgcn.explanation.terms import Explanation
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.reports.format import count, round4, shorten
@@ -52,7 +52,7 @@ def collect_run(
         comparison: From :func:`~crossgcn.reports.page.answers.read_comparison`.
         num_terms: How many crosses of two columns, and of three, are listed for each score.
         num_nodes: How many nodes are explained one by one.
-        on_step: Called with the models explained and their number, then likewise with nodes.
+        on_step: Called with the nodes explained and their number.
     """
     saved, y = run.saved, run.data.y.numpy()
     classes = [shorten(name) for name in saved.preprocess.classes]
@@ -60,7 +60,7 @@ def collect_run(
     plan = None if saved.preprocess.encoding is None else read_encoding(saved.preprocess)[1]
     space = saved.preprocess.space or FeatureSpace.unnamed(run.data.x.size(1))
     target = shorten((None if plan is None else plan.target) or "class")
-    whole, unexplained = _explain(run, num_terms, on_step)
+    whole, unexplained = _explain(run)
     terms = whole if isinstance(whole, Explanation) else None
     if terms is not None and not is_number and all(map(_SHORT.fullmatch, terms.outputs)):
         terms = replace(terms, outputs=tuple(f"{target}={name}" for name in terms.outputs))
@@ -119,10 +119,10 @@ def collect_run(
     return content
 
 
-def _explain(run: RunFolder, top: int, on_model: Tick) -> tuple[Any, str]:
+def _explain(run: RunFolder) -> tuple[Any, str]:
     """Return what explains a run, or a sentence that says why nothing does."""
     try:
-        whole = explain_run(run, top=top, on_model=on_model)
+        whole = explain(run)
     except NotASum:
         return None, (
             f"The scores of {run.config.model} are not sums of products of features, so this page "

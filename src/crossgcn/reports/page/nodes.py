@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from crossgcn.data.graph import is_labelled
 from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.explanation.node import NodeExplanation
-from crossgcn.explanation.reading import Floats, Ints
+from crossgcn.explanation.polynomial import Floats, Ints
 from crossgcn.explanation.terms import Explanation
 from crossgcn.reports.format import round4, shorten
 
@@ -20,8 +20,6 @@ STEPS = 8
 NEIGHBOURS = 24
 """Neighbours in the picture of a node."""
 _HUBS = 10
-_EVALUATIONS = 5_000
-"""How many changes of two columns are tried for a node."""
 _ROLES = ("other", "train", "validation", "test", "unlabelled")
 
 Row = dict[str, Any]
@@ -123,7 +121,7 @@ def pack_steps(explained: NodeExplanation, labels: Labels) -> Row:
         "output": explained.place,
         "start": round4(explained.average),
         "score": round4(explained.score),
-        "steps": [[labels[term.name], term.whose, round4(value)] for term, value in steps],
+        "steps": [[labels[term.name], term.scope, round4(value)] for term, value in steps],
     }
 
 
@@ -150,9 +148,8 @@ def neighbourhood(
 
 def _pack_changes(explained: NodeExplanation, labels: Labels, classes: Any) -> Row:
     """Return the smallest changes of own columns after which another class is predicted."""
-    found = explained.whole.changes.nearest(explained.node, evaluations=_EVALUATIONS)
     packed = []
-    for change in found:
+    for change in explained.changes:
         parts = zip(change.columns, change.before, change.after, strict=True)
         texts = [[labels[text] for text in part] for part in parts]
         packed.append([classes.index(change.outcome), texts])

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import confusion_matrix, precision_recall_curve, roc_curve
 
-from crossgcn.explanation.inside import number_text
-from crossgcn.explanation.reading import Floats, Ints
+from crossgcn.explanation.columns import number_text
+from crossgcn.explanation.polynomial import Floats, Ints
 from crossgcn.reports.format import count, round4, shorten
 
 _MOST_POINTS, _MOST_CURVES, _MOST_CLASSES, _BINS, _PARTS = 1_000, 12, 40, 10, 5

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from crossgcn.explanation.inside import make_grid
+from crossgcn.explanation.polynomial import Floats
 from crossgcn.explanation.products import Products
-from crossgcn.explanation.reading import Floats
 from crossgcn.explanation.terms import Explanation, Term
 from crossgcn.reports.format import round4, shorten
 
@@ -47,7 +47,7 @@ def pack_products(found: Products, most: int) -> dict[str, Any]:
         items.append(
             {
                 "columns": [shorten(name) for name in row["columns"]],
-                "whose": row["whose"],
+                "whose": row["scope"],
                 "importance": {output: round4(row["importance"])},
                 "error": None if row["error"] is None else {output: round4(row["error"])},
             }
@@ -70,7 +70,7 @@ def _pack_term(whole: Explanation, term: Term, outputs: Sequence[int]) -> dict[s
 
     packed: dict[str, Any] = {
         "columns": [shorten(name) for name in term.columns],
-        "whose": term.whose,
+        "whose": term.scope,
         "importance": by_output(term.importance),
         "error": None if term.error is None else by_output(term.error),
     }
@@ -78,7 +78,7 @@ def _pack_term(whole: Explanation, term: Term, outputs: Sequence[int]) -> dict[s
     if grid is None:
         return packed
     columns = [whole.columns[place] for place in term.key]
-    neighbours_seen = term.whose != "own" and whole.neighbours is not None and len(columns) > 1
+    neighbours_seen = term.scope != "own" and whole.neighbours is not None and len(columns) > 1
     packed["axes"] = [
         {
             "name": shorten(axis.name),
@@ -94,7 +94,7 @@ def _pack_term(whole: Explanation, term: Term, outputs: Sequence[int]) -> dict[s
     if grid.errors is not None:
         packed["errors"] = by_output(grid.errors)
     if len(columns) == 1 and grid.axes[0].at is not None:
-        numbers = columns[0].numbers(whole.inputs[grid.nodes, columns[0].places[0]])
+        numbers = columns[0].numbers(whole.inputs[:, columns[0].places[0]])
         packed["histogram"] = _histogram(numbers)
     return packed
 

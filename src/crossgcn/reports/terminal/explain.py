@@ -10,14 +10,13 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from crossgcn.explanation.terms import CROSS, WHOSE, score_name
+from crossgcn.explanation.terms import CROSS, SCOPES, score_name
 from crossgcn.reports.format import Summary, count, with_error
 from crossgcn.reports.terminal.tables import bar, make_table
 
 _TRACK = 20
 _NOTHING = 1e-3
-_UNLISTED = 4
-_WHOSE_NAMES = {"own": "own", "neighbourhood": "neighbourhood", "both": "own × neighbourhood"}
+_SCOPE_NAMES = {"own": "own", "neighbourhood": "neighbourhood", "both": "own × neighbourhood"}
 _LEGEND = (
     "importance: standard deviation of the term over nodes, in the unit of the score (±: standard "
     "error). inside: mean contribution of the nodes that have these values; of one number those "
@@ -116,14 +115,10 @@ def _sums(summary: Summary, name: str) -> Iterator[str]:
     if name not in summary["unlisted_importance"]:
         return
     counts = [f"{number:,} of {size} columns" for size, number in summary["unlisted"].items()]
-    text = (
+    yield (
         f"not listed one by one, the weakest or too many to compare: {' and '.join(counts)}, "
         f"importance together {summary['unlisted_importance'][name]:#.3g}"
     )
-    largest = list(summary["unlisted_by_column"][name].items())[:_UNLISTED]
-    if largest:
-        text += f"; those with {', '.join(f'{name} {size:#.3g}' for name, size in largest)}"
-    yield text
 
 
 def _term_cells(row: Mapping[str, Any], largest: float) -> list[str | Text]:
@@ -159,11 +154,11 @@ def _short(name: str, columns: Sequence[str]) -> str:
 def _waterfall(summary: Summary, top: int) -> RenderableType:
     """Return the way from the average to the score: own terms, neighbourhood, and both."""
     steps: list[tuple[str, float, bool]] = []
-    for whose in WHOSE:
-        terms = [(at, term) for at, term in enumerate(summary["terms"]) if term["whose"] == whose]
+    for scope in SCOPES:
+        terms = [(at, term) for at, term in enumerate(summary["terms"]) if term["scope"] == scope]
         if not terms:
             continue
-        steps.append((_WHOSE_NAMES[whose], summary[whose], True))
+        steps.append((_SCOPE_NAMES[scope], summary[scope], True))
         for _, term in (each for each in terms if each[0] < top):
             name, held = CROSS.join(term["columns"]) or "all other crosses", term["shown"]
             name = f"  {name}" + (f" ({', '.join(held)})" if held else "")
