@@ -96,22 +96,33 @@ def test_ensembles() -> None:
     assert np.mean(VotingClassifier(pair, voting="soft").fit(FRAME, Y).predict(FRAME) == Y) > 0.85
 
 
+def test_a_column_is_changed_within_the_graph() -> None:
+    named = FRAME.rename_axis("node")
+    fitted = small(epochs=60).fit(named, Y, EDGES)
+    found = permutation_importance(fitted, named, Y, n_repeats=3, random_state=0)
+    assert found.importances_mean[0] > 0.4
+    average = partial_dependence(fitted, named, [0], grid_resolution=3)["average"]
+    assert np.ptp(average) > 0.5
+    changed = named.assign(b=X[::-1, 1])
+    expected = fitted.predict_proba(changed, EDGES)
+    np.testing.assert_allclose(fitted.predict_proba(changed), expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("features", [X, FRAME, sp.csr_array(X)], ids=["array", "frame", "sparse"])
-def test_a_column_is_changed_within_the_graph(features: Any) -> None:
-    fitted = small(epochs=60).fit(features, Y, EDGES)
-    if not sp.issparse(features):
-        found = permutation_importance(fitted, features, Y, n_repeats=3, random_state=0)
-        assert found.importances_mean[0] > 0.4
-        average = partial_dependence(fitted, features, [0], grid_resolution=3)["average"]
-        assert np.ptp(average) > 0.5
-    changed = X.copy()
-    changed[:, 1] = changed[::-1, 1]
-    given: Any = changed
-    if features is not X:
-        given = FRAME.assign(b=changed[:, 1]) if features is FRAME else sp.csr_array(changed)
-    np.testing.assert_allclose(
-        fitted.predict_proba(given), fitted.predict_proba(given, EDGES), rtol=1e-9
-    )
+def test_rows_without_names_are_the_rows_of_the_fit_or_none(features: Any) -> None:
+    fitted = small(epochs=5).fit(features, Y, EDGES)
+    expected = fitted.predict_proba(features, EDGES)
+    np.testing.assert_allclose(fitted.predict_proba(features), expected, rtol=1e-9)
+    changed: Any = features.copy()
+    if features is FRAME:
+        changed.loc[199, "b"] += 1
+    else:
+        changed[199, 1] += 1
+    with pytest.raises(BadInput, match=r"rows of X are not known .*X.rename_axis\('node'\)"):
+        fitted.predict(changed)
+    if features is not FRAME:
+        with pytest.raises(BadInput, match="the 50 rows of X are not known"):
+            fitted.predict(features[:50])
 
 
 def test_rows_are_known_by_node_index_and_by_the_index() -> None:
@@ -261,30 +272,11 @@ def test_targets_of_whole_numbers_are_no_classes_of_folds() -> None:
 
 def test_the_same_seed_in_two_threads_is_the_same_model() -> None:
     def fit(seed: int) -> bytes:
-        return weights(small(epochs=3, random_state=seed, n_jobs=1).fit(X, Y, EDGES))
+        return weights(small(epochs=3, random_state=seed).fit(X, Y, EDGES))
 
     alone = [fit(seed) for seed in range(6)]
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(fit, range(6))) == alone
-
-
-def test_warm_start_continues() -> None:
-    first = small(epochs=10, warm_start=True, dropout=0.0).fit(X, Y, EDGES)
-    start = first.loss_curve_[-1]
-    assert first.fit(X, Y, EDGES).loss_curve_[0] < start
-    assert clone(first).fit(X, Y, EDGES).loss_curve_[0] > start
-    with pytest.raises(BadInput, match="warm_start continues the previous fit"):
-        first.fit(X[:, :3], Y, EDGES)
-    with pytest.raises(BadInput, match="or the classes are others"):
-        first.fit(X, Y + 1, EDGES)
-
-
-def test_n_jobs_is_the_number_of_threads() -> None:
-    before = torch.get_num_threads()
-    one = small(n_jobs=1, epochs=3).fit(X, Y, EDGES)
-    two = small(n_jobs=2, epochs=3).fit(X, Y, EDGES)
-    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-4)
-    assert torch.get_num_threads() == before
 
 
 def test_a_saved_classifier_knows_its_rows(tmp_path: Path) -> None:

@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import Tags, check_consistent_length, check_random_state, column_or_1d
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 from torch_geometric.data import Data
 
+from crossgcn.data.graph import is_labelled
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.estimator.folder import describe_estimator, read_estimator
 from crossgcn.estimator.graph_input import FittedGraph, GraphArguments, row_names
-from crossgcn.estimator.labels import Labels, hold_out, tidy_labels
-from crossgcn.estimator.scoring import RowScores
+from crossgcn.estimator.labels import Labels, hold_out, tidy_labels, unknown_labels, weigh_rows
+from crossgcn.experiments.predict import class_scores
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import HopColumns
-from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
+from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.catalogue import build_model, first_layer_crosses, get_preset, has_orders
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.checkpoints import save_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.full_batch import FullBatchStep
-from crossgcn.training.inputs import rows_of_hops, takes_hops
+from crossgcn.training.inputs import rows_of_hops
 from crossgcn.training.loop import fit
 from crossgcn.training.metrics import DEFAULT_METRICS, METRICS, check_metric, task_of_outputs
 from crossgcn.training.objective import fit_target_scale
@@ -56,19 +58,17 @@ class Targets(NamedTuple):
 
     Attributes:
         values: Class of each row, -1 if not known; or its number, NaN if not known.
-        strata: Class of each row, 0 for any number; -1 if not known.
         classes: The classes; ``None`` for a number.
-        config: The parameters, with the weights of the classes.
+        class_weight: As :class:`~crossgcn.RunConfig` takes it.
     """
 
     values: Tensor
-    strata: Tensor
-    classes: Labels | None
-    config: RunConfig
+    classes: Labels | None = None
+    class_weight: str | tuple[float, ...] | None = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
+class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
     """Base class of the estimators; :class:`~crossgcn.CrossGCNClassifier` lists the parameters.
 
     A subclass reads targets (:meth:`_read_targets`, :meth:`_known_targets`); its predictions
@@ -84,13 +84,13 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
     __metadata_request__score = SCORE_ARGUMENTS
 
     model: str = "cross-gcn"
-    num_layers: int = 2
+    num_layers: int | None = None
     hidden_channels: int | None = None
     order: int | Sequence[int] | None = None
     order_weights: str | Sequence[float] | None = None
     first_order: str | None = None
     aggregate_first: bool | None = None
-    bias: bool | None = True
+    bias: bool | None = None
     dropout: float | None = None
     hops: int | None = None
     label_features: bool | None = None
@@ -102,52 +102,49 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
     weight_decay: float | None = None
     validation_fraction: float | None = None
     graph: Any = None
-    warm_start: bool = False
     random_state: int | np.random.RandomState | None = 0
-    n_jobs: int | None = None
     device: str = "cpu"
 
     def _configure(self) -> RunConfig:
-        """Return the checked parameters."""
+        """Return the checked parameters, without weights of classes."""
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
-        parameters = self.get_params().items()
-        settings = {name: value for name, value in parameters if name in RunConfig.model_fields}
-        if isinstance(settings.get("class_weight"), Mapping):
-            settings["class_weight"] = None  # by class, so only the labels give it an order
-        if get_preset(self.model).inputs == "hops":
-            if self.num_layers not in (None, 1, 2):
-                raise BadInput(
-                    f"num_layers is {self.num_layers}, but model {self.model!r} has one layer; "
-                    "leave it out (hops is how far it reaches)"
-                )
-            # These defaults are those of the other models.
-            settings |= {
-                name: None
-                for name, default in (("num_layers", 2), ("bias", True))
-                if settings[name] == default
-            }
-            if self.validation_fraction is None and self.epochs is None:
-                settings["epochs"] = _EPOCHS_WITHOUT_VALIDATION
-        for name in ("patience", "metric") if self.validation_fraction is None else ():
-            if settings[name] is not None:
-                raise BadInput(
-                    f"{name} is {settings[name]!r}, but no rows are held out; give "
-                    f"validation_fraction, for example 0.2, or leave out {name}"
-                )
-        config = RunConfig.create(defaults={"dropout": 0.2}, seed=seed, **settings)
+        settings = {
+            name: value
+            for name, value in self.get_params().items()
+            if name in RunConfig.model_fields and name != "class_weight"
+        }
+        defaults: dict[str, Any] = {"dropout": 0.2}
+        if get_preset(self.model).inputs == "features":
+            defaults["bias"] = True
+        if self.validation_fraction is None:
+            if get_preset(self.model).inputs == "hops":
+                defaults["epochs"] = _EPOCHS_WITHOUT_VALIDATION
+            for name in ("patience", "metric"):
+                if settings[name] is not None:
+                    raise BadInput(
+                        f"{name} is {settings[name]!r}, but no rows are held out; give "
+                        f"validation_fraction, for example 0.2, or leave out {name}"
+                    )
+        config = RunConfig.create(defaults=defaults, seed=seed, **settings)
         if config.order is None and has_orders(config.model):
             config = config.model_copy(update={"order": first_layer_crosses(2, config.num_layers)})
         return config
 
-    def _read_targets(self, y: Any, config: RunConfig) -> Targets:
+    def _read_targets(self, y: Any) -> Targets:
         """Check what ``fit`` is to predict."""
         raise NotImplementedError
 
     def _known_targets(self, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return what ``score`` compares with, and which rows have it."""
         raise NotImplementedError
+
+    def _validate(self, X: Any, *, reset: bool = True) -> Any:
+        """Return features as a 32-bit array or CSR matrix; ``fit``, which keeps them, resets."""
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=np.float32, reset=reset, copy=reset
+        )
 
     def fit(
         self,
@@ -166,7 +163,8 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
                 stays sparse.
             y: Class of each row: numbers, texts or booleans; ``-1``, NaN or ``None`` where it is
                 not known. For a regressor the number of each row, or NaN.
-            edge_index: Pairs of neighbours, which are made undirected and unique. One of:
+            edge_index: Pairs of neighbours, which are made undirected and unique; by default those
+                of ``graph``. One of:
 
                 - integers ``[2, edges]``: an array, a tensor, or PyG's ``EdgeIndex``;
                 - a square sparse adjacency of SciPy or PyTorch, whose values are weights unless
@@ -186,38 +184,115 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
             WorkFailed: If training diverges.
         """
         config, index = self._configure(), row_names(X)
-        X, targets = self._validate(X), self._read_targets(y, config)
+        X, targets = self._validate(X), self._read_targets(y)
         check_consistent_length(X, targets.values)
-        rows, held_out = torch.nonzero(targets.strata >= 0).flatten(), None
+        labelled = is_labelled(targets.values)
+        rows, held_out = torch.nonzero(labelled).flatten(), None
         if self.validation_fraction is not None:
-            rows, held_out = hold_out(targets.strata, self.validation_fraction, config.seed)
-        rows, row_weights = _weigh(rows, X, sample_weight)
-        given = GraphArguments(edge_index, edge_weight, node_index)
+            classes = torch.where(labelled, 0, -1) if targets.classes is None else targets.values
+            rows, held_out = hold_out(classes, self.validation_fraction, config.seed)
+        rows, row_weights = weigh_rows(rows, X, sample_weight)
         if edge_index is None and edge_weight is None:
-            given = given._replace(edge_index=self.graph)
+            edge_index = self.graph
+        given = GraphArguments(edge_index, edge_weight, node_index)
         graph, places = FittedGraph.read(X, given, index)
-        if graph.num_edges == 0 and given.edge_index is not None:
+        if not graph.edge_index.numel() and edge_index is not None:
             warnings.warn(
                 "no edge of edge_index joins two rows of X: the model is fitted without neighbours",
                 stacklevel=2,
             )
-        y_nodes, nodes = targets.values, torch.from_numpy(places)
-        if not np.array_equal(places, np.arange(len(graph.ids))):
-            unknown = torch.nan if y_nodes.is_floating_point() else -1
-            y_nodes = torch.full((len(graph.ids),), unknown).to(y_nodes)
-            y_nodes[nodes] = targets.values
-        with self._threads():
-            self._train(
-                targets._replace(values=y_nodes),
-                graph,
-                nodes[rows],
-                None if held_out is None else nodes[held_out],
-                row_weights,
+        nodes = torch.from_numpy(places)
+        unknown = torch.nan if targets.values.is_floating_point() else -1
+        y_nodes = torch.full((len(graph.ids),), unknown).to(targets.values)
+        y_nodes[nodes] = targets.values
+        num_outputs = 1 if targets.classes is None else len(targets.classes)
+        task = task_of_outputs(num_outputs)
+        metric = config.metric and check_metric(config.metric, task)
+        if metric is None and (task == "regression" or get_preset(config.model).inputs == "hops"):
+            metric = DEFAULT_METRICS[task]
+        config = config.model_copy(update={"metric": metric, "class_weight": targets.class_weight})
+        with seeded(config.seed):
+            model = build_model(
+                config.model, graph.x.shape[1], num_outputs, **config.model_settings()
             )
-        self.validation_rows_ = None if held_out is None else held_out.numpy()
+        train, held = nodes[rows], None if held_out is None else nodes[held_out]
+        if task == "regression":
+            fit_target_scale(model, y_nodes[train])
+        if isinstance(model, CrossHops) and model.plan.num_labels:
+            labels = neighbour_labels(y_nodes, train, num_outputs)
+            prior = labels.values[labels.known].double().mean(dim=0)
+            graph = replace(graph, labels=labels._replace(prior=prior))
+        result = self._train(model, graph, y_nodes, train, held, row_weights, config)
+        if isinstance(result, Diverged):
+            raise WorkFailed(
+                f"{result.reason}; standardise X (StandardScaler in a Pipeline), or lower "
+                "learning_rate or order"
+            )
+        model.load_state_dict(result.state)
+        self.model_: NodeClassifier = model.cpu().eval()
+        self.preset_ = config.model
+        self.settings_: dict[str, Any] = config.model_dump(
+            mode="json", include=set(config.model_settings())
+        )
+        self.graph_: FittedGraph | None = graph if graph.edge_index.numel() else None
+        self.n_iter_ = len(result.history)
+        self.best_epoch_ = result.best_epoch
+        self.loss_curve_ = [epoch.train_loss for epoch in result.history]
+        self.validation_scores_: list[float] | None = None
+        self.validation_rows_: NDArray[np.int64] | None = None
+        if held_out is not None:
+            sign = 1 if METRICS[metric or "accuracy"].grows else -1
+            self.validation_scores_ = [sign * e.validation_score for e in result.history]
+            self.validation_rows_ = held_out.numpy()
         if targets.classes is not None:
             self.classes_: Labels = targets.classes
         return self
+
+    def _train(
+        self,
+        model: NodeClassifier,
+        graph: FittedGraph,
+        y: Tensor,
+        train: Tensor,
+        held_out: Tensor | None,
+        weights: Tensor | None,
+        config: RunConfig,
+    ) -> TrainedModel | Diverged:
+        """Train a model on nodes.
+
+        Args:
+            y: Target of each node.
+            held_out: The nodes that select the epoch; without them, the last epoch is kept.
+            weights: Weight of each training node in the loss.
+        """
+        data = graph.to_data()
+        if isinstance(model, CrossHops):
+            columns = HopColumns(
+                data.x, data.edge_index, data.get("edge_weight"), hops=model.plan.hops
+            )
+            labels = None if graph.labels is None else graph.labels._replace(prior=None)
+            nobody = torch.empty(0, dtype=torch.long)
+            return train_rows(
+                model,
+                rows_of_hops(model, columns, y, labels),
+                Split(train, nobody if held_out is None else held_out, nobody),
+                config,
+                seed=config.seed,
+                read_test=False,
+                device=self.device,
+                node_weights=weights,
+            )
+        step = FullBatchStep(
+            model,
+            PreparedGraph(data.x, data.edge_index, data.get("edge_weight")),
+            y,
+            train,
+            config,
+            seed=config.seed,
+            device=self.device,
+            node_weights=weights,
+        )
+        return fit(step, validation=None if held_out is None else step.scorer(held_out))
 
     def score(
         self,
@@ -243,122 +318,96 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
         score = accuracy_score if self.kind == "classifier" else r2_score
         return float(score(tidy_labels(truth[known]), predicted[known], sample_weight=weight))
 
-    def _train(
-        self,
-        targets: Targets,
-        graph: FittedGraph,
-        train: Tensor,
-        held_out: Tensor | None,
-        weights: Tensor | None,
-    ) -> None:
-        """Train a model on nodes and set the fitted attributes.
+    def _score_rows(self, X: Any, *edges: Any) -> NDArray[np.float64]:
+        """Return the output of the model for every row, ``[rows, channels]``.
+
+        Without edges, rows are nodes of the graph of the fit.
 
         Args:
-            targets: With values for all nodes of the graph.
-            held_out: The nodes that select the epoch; without them, the last epoch is kept.
-            weights: Weight of each training node in the loss.
+            *edges: The members of :class:`GraphArguments`.
         """
-        config, y, data = targets.config, targets.values, graph.to_data()
-        out_channels = 1 if targets.classes is None else len(targets.classes)
-        settings, task = config.model_settings(), task_of_outputs(out_channels)
-        if config.metric is not None:
-            check_metric(config.metric, task)
-        elif takes_hops(config) or task == "regression":
-            config = config.model_copy(update={"metric": DEFAULT_METRICS[task]})
-        with seeded(config.seed):
-            model = build_model(config.model, data.x.size(1), out_channels, **settings)
-        if self.warm_start and hasattr(self, "model_"):
-            self._continue_from(self.model_, model, targets.classes)
-        if task == "regression":
-            fit_target_scale(model, y[train])
-        if isinstance(model, CrossHops):
-            labels = neighbour_labels(y, train, out_channels) if model.plan.num_labels else None
-            if labels is not None:
-                prior = labels.values[labels.known].double().mean(dim=0)
-                graph = replace(graph, labels=labels._replace(prior=prior))
-            result = self._train_rows(model, data, y, labels, train, held_out, weights, config)
-        else:
-            step = FullBatchStep(
-                model,
-                PreparedGraph(data.x, data.edge_index, data.get("edge_weight")),
-                y,
-                train,
-                config,
-                seed=config.seed,
-                device=self.device,
-                node_weights=weights,
-            )
-            result = fit(step, validation=None if held_out is None else step.scorer(held_out))
-        if isinstance(result, Diverged):
-            raise WorkFailed(
-                f"{result.reason}; standardise X (StandardScaler in a Pipeline), or lower "
-                "learning_rate or order"
-            )
-        model.load_state_dict(result.state)
-        self.model_: NodeClassifier = model.cpu().eval()
-        self.preset_ = config.model
-        self.settings_: dict[str, Any] = config.model_dump(mode="json", include=set(settings))
-        self.n_edges_ = graph.num_edges
-        self.graph_: FittedGraph | None = graph if graph.num_edges else None
-        self.n_iter_ = len(result.history)
-        self.best_epoch_ = result.best_epoch
-        self.loss_curve_ = [epoch.train_loss for epoch in result.history]
-        self.validation_scores_: list[float] | None = None
-        if held_out is not None:
-            sign = 1 if METRICS[config.metric or "accuracy"].grows else -1
-            self.validation_scores_ = [sign * e.validation_score for e in result.history]
+        check_is_fitted(self, "model_")
+        index = row_names(X)
+        X = self._validate(X, reset=False)
+        given = GraphArguments(*edges)
+        if given.edge_index is not None or given.edge_weight is not None or self.graph_ is None:
+            graph, places = self._read_graph(X, index, given)
+            return self._score_graph(graph)[places]
+        places = self.graph_.find(X, index, given.node_index)
+        scores = np.empty((len(places), self.model_.num_outputs))
+        # Rows that are the same node with different features are scored one after another.
+        repeats = pd.Series(places).groupby(places).cumcount().to_numpy()
+        for repeat in range(repeats.max(initial=0) + 1):
+            rows = np.flatnonzero(repeats == repeat)
+            graph = self.graph_.with_rows(X[rows], places[rows])
+            scores[rows] = self._score_graph(graph)[places[rows]]
+        return scores
 
-    def _train_rows(
-        self,
-        model: CrossHops,
-        data: Data,
-        y: Tensor,
-        labels: NeighbourLabels | None,
-        train: Tensor,
-        held_out: Tensor | None,
-        weights: Tensor | None,
-        config: RunConfig,
-    ) -> TrainedModel | Diverged:
-        """Train a model of neighbourhoods on batches of rows."""
-        columns = HopColumns(
-            data.x,
-            data.edge_index,
-            data.get("edge_weight"),
-            hops=model.plan.hops,
-        )
-        nobody = torch.empty(0, dtype=torch.long)
-        return train_rows(
-            model,
-            rows_of_hops(model, columns, y, labels),
-            Split(train, nobody if held_out is None else held_out, nobody),
-            config,
-            seed=config.seed,
-            read_test=False,
-            device=self.device,
-            node_weights=weights,
-        )
+    def _read_graph(
+        self, X: Any, index: pd.Index[Any] | None, given: GraphArguments
+    ) -> tuple[FittedGraph, NDArray[np.int64]]:
+        """Return the graph that users give with rows, and the node that each row is."""
+        graph, places = FittedGraph.read(X, given, index)
+        if isinstance(self.model_, CrossHops) and self.model_.plan.num_labels:
+            labels = unknown_labels(self.model_, len(graph.ids))
+            if self.graph_ is not None:
+                named = given.node_index is not None or not isinstance(graph.ids, pd.RangeIndex)
+                labels = self.graph_.shown_labels(graph, named=named)
+            if graph.edge_index.numel() and not labels.known.any():
+                warnings.warn(
+                    "no row of X is known as a training row, so the labels of neighbours are left "
+                    "out; give the training rows among X, all rows of the fit in their order, or "
+                    "with the node_index of the fit",
+                    stacklevel=4,
+                )
+            graph = replace(graph, labels=labels)
+        return graph, places
 
-    def _continue_from(
-        self, fitted: NodeClassifier, model: NodeClassifier, classes: Labels | None
-    ) -> None:
-        """Start from the weights of the previous fit."""
-        old, new = fitted.state_dict(), model.state_dict()
-        shapes = [{name: value.shape for name, value in each.items()} for each in (old, new)]
-        is_same = type(fitted) is type(model) and shapes[0] == shapes[1]
-        if not is_same or (classes is not None and not np.array_equal(classes, self.classes_)):
+    def _score_graph(self, graph: FittedGraph) -> NDArray[np.float64]:
+        """Return the output of the model for every node.
+
+        It is computed in 64 bits, so that rounding does not depend on how many nodes are scored
+        together.
+        """
+        data = graph.to_data()
+        data.x = data.x.double()
+        return class_scores(self.model_, data, labels=graph.labels).numpy()
+
+    def explained_graph(
+        self, X: Any = None, edge_index: Any = None
+    ) -> tuple[Data, NDArray[np.int64] | None]:
+        """Return a graph for :func:`crossgcn.explain`, and the node that each row of ``X`` is.
+
+        Args:
+            X: As in ``predict``, likewise ``edge_index``; the graph of the fit by default.
+        """
+        check_is_fitted(self, "model_")
+        graph, places, index = self.graph_, None, row_names(X)
+        if X is not None:
+            X = self._validate(X, reset=False)
+            if edge_index is not None or graph is None:
+                graph, places = self._read_graph(X, index, GraphArguments(edge_index))
+            else:
+                places = graph.find(X, index)
+                graph = graph.with_rows(X, places)
+        if graph is None:
             raise BadInput(
-                "warm_start continues the previous fit, but the model, the number of features or "
-                "the classes are others; set warm_start=False"
+                "the fit had no edges, so its graph was not kept; give the rows to explain"
             )
-        model.load_state_dict(old)
+        data = graph.to_data()
+        if graph.labels is not None:
+            values, data.train_mask = graph.labels.values, graph.labels.known
+            one = values[:, 0] if self.model_.num_outputs == 1 else values[:, 0].long()
+            data.y = one if values.size(1) == 1 else values.argmax(dim=1)
+        return data, places
 
     def save(self, folder: Path | str) -> None:
         """Write the estimator to a folder, for :meth:`load`.
 
         ``crossgcn.load_model`` reads the model in it. The commands ``crossgcn explain`` and
         ``crossgcn predict`` take the folder of ``crossgcn train`` instead, which also holds the
-        graph and all runs. :meth:`load` returns lists as tuples, and a ``RandomState`` and
-        ``graph`` as ``None``.
+        graph and all runs. :meth:`load` returns lists as tuples, a ``RandomState`` and ``graph``
+        as ``None``, and nothing about the epochs.
 
         Raises:
             BadInput: If a parameter cannot be saved.
@@ -398,14 +447,3 @@ class CrossGCNEstimator(RowScores, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _weigh(rows: Tensor, X: Any, sample_weight: ArrayLike | None) -> tuple[Tensor, Tensor | None]:
-    """Return the rows whose weight is not zero, and their weights."""
-    if sample_weight is None:
-        return rows, None
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
-    weights = torch.from_numpy(np.array(weight))[rows]
-    if not (weights > 0).any():
-        raise BadInput("sample_weight is zero for all labelled rows; give some a positive one")
-    return rows[weights > 0], weights[weights > 0]

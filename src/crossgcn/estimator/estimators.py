@@ -13,7 +13,6 @@ from scipy.special import softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_class_weight
 
-from crossgcn.data.graph import is_labelled
 from crossgcn.errors import BadInput
 from crossgcn.estimator.base import GRAPH_ARGUMENTS, CrossGCNEstimator, Targets
 from crossgcn.estimator.labels import (
@@ -25,7 +24,6 @@ from crossgcn.estimator.labels import (
     read_labels,
     tidy_labels,
 )
-from crossgcn.training.config import RunConfig
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -37,9 +35,9 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
     is named
 
     - by ``node_index``;
-    - by the index of ``X``, if it is a data frame whose index is not just 0, 1, 2, ...;
-    - by its position, if ``X`` are the rows of the fit (or the first of them), of which at most
-      two columns are changed.
+    - by the index of ``X``, if it is a data frame whose index has a name or is not just 0, 1, 2,
+      ...;
+    - by its position, if ``X`` are the rows of the fit, unchanged and in order.
 
     Other rows are refused. To predict new rows with their own graph, give ``edge_index`` to
     :meth:`predict`.
@@ -68,7 +66,7 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
     Args:
         model: A preset, such as ``"cross-gcn"``, ``"cross-hops"``, ``"gcn"`` or ``"mlp"``. Where
             ``None`` is given for another parameter, the preset decides.
-        num_layers: The number of layers; ``"cross-hops"`` has one.
+        num_layers: The number of layers, 2 by default; ``"cross-hops"`` has one.
         hidden_channels: Width of the hidden layers; 32 by default, 16 units per bag in
             ``"cross-hops"``.
         order: Highest order of the crosses, for all layers or one per layer. By default the
@@ -77,7 +75,7 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         order_weights: How the orders are combined.
         first_order: First-order term as in the paper (``"paper"``) or its released code.
         aggregate_first: Aggregate neighbours before the feature transformation.
-        bias: Add a bias in each layer.
+        bias: Add a bias in each layer, as is done by default; ``"cross-hops"`` always has one.
         dropout: Dropout probability of a layer's input; 0.2 by default.
         hops: How far neighbourhoods reach in ``"cross-hops"``, 2 by default.
         label_features: Show a row the training labels of its neighbours, for ``"cross-hops"``;
@@ -102,11 +100,8 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
             classes. NaN and ``None`` always mean no label.
         graph: The graph, for tools that cannot pass ``edge_index`` to :meth:`fit`; in any of
             its forms.
-        warm_start: Start :meth:`fit` from the weights of the previous fit. The optimiser starts
-            anew.
         random_state: Decides the initial weights, the dropped entries and the held-out rows.
             The same number gives the same weights to the last bit.
-        n_jobs: Threads; PyTorch's setting by default, ``-1`` for all cores.
         device: Where training takes place: ``"cpu"``, ``"cuda"`` or ``"auto"``.
 
     Attributes:
@@ -114,7 +109,6 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         model_: The trained model, on the CPU, in evaluation mode.
         n_features_in_: Features per row.
         feature_names_in_: Their names, if ``X`` was a data frame.
-        n_edges_: Edges of the fit, each direction counted.
         graph_: The graph of the fit, if it had edges.
         n_iter_: Epochs done.
         best_epoch_: The epoch whose weights are kept, counted from 1.
@@ -135,14 +129,18 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
 
     score = CrossGCNEstimator.score  # not the mixin's, which counts rows without a label
 
-    def _read_targets(self, y: Any, config: RunConfig) -> Targets:
+    def _read_targets(self, y: Any) -> Targets:
         labels = read_labels(y)
         classes, codes = encode_labels(labels, self.unlabelled)
-        if isinstance(self.class_weight, Mapping):
+        weight: Any = self.class_weight
+        if isinstance(weight, Mapping):
             known = tidy_labels(labels[codes.numpy() >= 0])
-            each = compute_class_weight(dict(self.class_weight), classes=classes, y=known)
-            config = config.model_copy(update={"class_weight": tuple(each.tolist())})
-        return Targets(codes, codes, classes, config)
+            weight = tuple(compute_class_weight(dict(weight), classes=classes, y=known).tolist())
+        elif weight not in (None, "balanced"):
+            raise BadInput(
+                f"class_weight is {weight!r}; give 'balanced', or a mapping from class to weight"
+            )
+        return Targets(codes, classes, weight)
 
     def _known_targets(self, y: Any) -> tuple[Labels, NDArray[np.bool_]]:
         truth = read_labels(y)
@@ -190,12 +188,11 @@ class CrossGCNRegressor(RegressorMixin, CrossGCNEstimator):  # type: ignore[misc
 
     score = CrossGCNEstimator.score  # not the mixin's, which refuses NaN
 
-    def _read_targets(self, y: Any, config: RunConfig) -> Targets:
+    def _read_targets(self, y: Any) -> Targets:
         target = torch.from_numpy(np.array(read_column(y, np.float64)))
-        labelled = is_labelled(target)
-        if not labelled.any():
+        if target.isnan().all():
             raise BadInput(f"y is NaN in all {len(target)} rows; give rows that have a target")
-        return Targets(target, torch.where(labelled, 0, -1), None, config)
+        return Targets(target)
 
     def _known_targets(self, y: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         truth = read_column(y, np.float64)

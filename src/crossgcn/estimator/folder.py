@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import scipy.sparse as sp
 import torch
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.files import read_npz, write_npz
+from crossgcn.data.files import read_npz, refuse_changed_files, sha256_of_files, write_npz
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
 from crossgcn.estimator.graph_input import FittedGraph
+from crossgcn.graph.neighbourhood import NeighbourLabels
 from crossgcn.training.checkpoints import load_saved
 
 GRAPH = "fitted_graph.npz"
@@ -22,29 +24,22 @@ GRAPH = "fitted_graph.npz"
 TARGET = "target"
 """Name of the number that a saved regressor predicts."""
 
-_HISTORY = (
-    *("n_edges_", "n_iter_", "best_epoch_", "loss_curve_"),
-    *("validation_scores_", "validation_rows_"),
-)
-"""Fitted attributes about the training. Values of predictions do not depend on them."""
-
 
 def describe_estimator(estimator: Any, folder: Path) -> Preprocess:
     """Write the graph of an estimator, and return the content of its ``preprocess.json``."""
-    names, classes = getattr(estimator, "feature_names_in_", None), None
+    names, classes = getattr(estimator, "feature_names_in_", None), np.array([TARGET])
     parameters = {name: _plain(name, value) for name, value in estimator.get_params().items()}
-    history = {name: _plain(name, getattr(estimator, name)) for name in _HISTORY}
-    extra = {estimator.kind: parameters, "history": history}
+    extra: dict[str, Any] = {estimator.kind: parameters}
     if estimator.kind == "classifier":
         classes = estimator.classes_
         extra["labels"] = {"dtype": classes.dtype.str, "values": classes.tolist()}
     (folder / GRAPH).unlink(missing_ok=True)
     if estimator.graph_ is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        write_npz(folder / GRAPH, estimator.graph_.to_arrays())
-        extra["graph"] = {"sha256": _digest(folder / GRAPH)}
+        write_npz(folder / GRAPH, _to_arrays(estimator.graph_))
+        extra["files"] = sha256_of_files(folder, [GRAPH])
     return Preprocess(
-        classes=(TARGET,) if classes is None else tuple(str(label) for label in classes.tolist()),
+        classes=tuple(str(label) for label in classes.tolist()),
         space=None if names is None else FeatureSpace.named(list(names)),
         extra=extra,
     )
@@ -61,55 +56,71 @@ def read_estimator(
     """
     saved = load_saved(folder)
     preprocess, extra = saved.preprocess, saved.preprocess.extra
-    own = extra.get(kind)
-    if not isinstance(own, dict) or not own.keys() <= set(names):
+    parameters = extra.get(kind)
+    if not isinstance(parameters, dict) or not parameters.keys() <= set(names):
         raise BadInput(
             f"{folder}: is not a {kind} that this version of crossgcn saved; load a run of "
             "crossgcn train with TableModel.load, and a regressor with CrossGCNRegressor"
         )
-    if isinstance(own.get("class_weight"), list):
-        own = own | {"class_weight": dict(own["class_weight"])}
-    parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in own.items()}
-    try:
-        fitted = {
-            "model_": saved.model,
-            "preset_": saved.preset,
-            "settings_": saved.settings,
-            "n_features_in_": saved.in_channels,
-            "graph_": _restore_graph(folder / GRAPH, extra.get("graph")),
-            **{name: extra["history"][name] for name in _HISTORY},
-        }
-        rows = fitted["validation_rows_"]
-        fitted["validation_rows_"] = None if rows is None else np.array(rows, np.int64)
-        if kind == "classifier":
-            labels = extra["labels"]
-            fitted["classes_"] = np.array(labels["values"], dtype=np.dtype(labels["dtype"]))
-            if fitted["classes_"].shape != (len(preprocess.classes),):
-                raise ValueError(f"{len(preprocess.classes)} classes")
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadInput(
-            f"{folder}: what was saved does not fit together ({error!r}); save the estimator again"
-        ) from None
+    if isinstance(parameters.get("class_weight"), list):
+        parameters = parameters | {"class_weight": dict(parameters["class_weight"])}
+    parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in parameters.items()}
+    fitted: dict[str, Any] = {
+        "model_": saved.model,
+        "preset_": saved.preset,
+        "settings_": saved.settings,
+        "n_features_in_": saved.in_channels,
+        "graph_": None,
+    }
+    files = extra.get("files", {})
+    refuse_changed_files(folder, files, "copy the whole folder again, or save the estimator again")
+    if GRAPH in files:
+        fitted["graph_"] = _from_arrays(read_npz(folder / GRAPH))
+    if kind == "classifier":
+        labels = extra["labels"]
+        fitted["classes_"] = np.array(labels["values"], dtype=np.dtype(labels["dtype"]))
     if preprocess.space is not None:
         fitted["feature_names_in_"] = np.array(preprocess.space.names, dtype=object)
     return parameters, fitted
 
 
-def _restore_graph(path: Path, expected: Any) -> FittedGraph | None:
-    if expected is None:
-        return None
-    if not path.exists() or expected != {"sha256": _digest(path)}:
-        raise BadInput(
-            f"{path}: is not the graph that was saved with the estimator; copy the whole folder "
-            "again, or save the estimator again"
-        )
-    return FittedGraph.from_arrays(read_npz(path))
+def _to_arrays(graph: FittedGraph) -> dict[str, Any]:
+    names = np.asarray(graph.ids)
+    if names.dtype == object and all(isinstance(name, str) for name in names):
+        names = names.astype(str)
+    elif names.dtype == object and all(isinstance(name, int | np.integer) for name in names):
+        names = names.astype(np.int64)
+    if names.dtype.kind not in "iuU":
+        raise BadInput("nodes are named by neither numbers nor texts, so the graph cannot be saved")
+    arrays: dict[str, Any] = {"edge_index": graph.edge_index.numpy(), "ids": names}
+    if not isinstance(graph.x, np.ndarray):
+        arrays |= {f"x_{part}": getattr(graph.x, part) for part in ("data", "indices", "indptr")}
+        arrays["x_shape"] = np.array(graph.x.shape)
+    else:
+        arrays["x"] = graph.x
+    if graph.edge_weight is not None:
+        arrays["edge_weight"] = graph.edge_weight.numpy()
+    if graph.labels is not None:
+        for name, values in graph.labels._asdict().items():
+            arrays[f"labels_{name}"] = values.numpy()
+    return arrays
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _from_arrays(arrays: Mapping[str, Any]) -> FittedGraph:
+    tensors = {name: torch.from_numpy(a) for name, a in arrays.items() if a.dtype.kind != "U"}
+    ids, x, labels = arrays["ids"], arrays.get("x"), None
+    if x is None:
+        parts = tuple(arrays[f"x_{part}"] for part in ("data", "indices", "indptr"))
+        x = sp.csr_array(parts, shape=tuple(arrays["x_shape"].tolist()))
+    if "labels_values" in tensors:
+        labels = NeighbourLabels(*(tensors[f"labels_{name}"] for name in NeighbourLabels._fields))
+    return FittedGraph(
+        pd.Index(ids.astype(object) if ids.dtype.kind == "U" else ids),
+        x,
+        tensors["edge_index"],
+        tensors.get("edge_weight"),
+        labels,
+    )
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -1,8 +1,7 @@
-"""The graph of an estimator: which node each row is, and edges as users give them."""
+"""The graph of an estimator: edges as users give them, and which node each row is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -21,14 +20,12 @@ from crossgcn.graph.neighbourhood import NeighbourLabels
 from crossgcn.graph.sparse_matrix import SparseMatrix
 
 Array = NDArray[Any]
-Places = NDArray[np.int64]
-
-MOST_CHANGED = 2
-"""Rows without names are nodes by their position if at most so many columns are changed."""
+Names = pd.Index
 
 HOW_TO_NAME_ROWS = (
-    "say which node each row is: give X as a data frame with the index of the fit (in a Pipeline "
-    "with set_output(transform='pandas')), or node_index; give edge_index for new rows"
+    "say which node each row is: give X as a data frame with the index of the fit, which needs a "
+    "name if it is just 0, 1, 2, ... (X.rename_axis('node'); in a Pipeline, "
+    "set_output(transform='pandas')), or give node_index; give edge_index for new rows"
 )
 
 
@@ -51,99 +48,95 @@ class FittedGraph:
         edge_weight: Their weights, if there are any.
     """
 
-    ids: pd.Index[Any]
+    ids: Names[Any]
     x: Any
     edge_index: Tensor
-    edge_weight: Tensor | None
+    edge_weight: Tensor | None = None
     labels: NeighbourLabels | None = None
 
     @classmethod
     def read(
-        cls, X: Any, given: GraphArguments, index: pd.Index[Any] | None
-    ) -> tuple[Self, Places]:
+        cls, X: Any, given: GraphArguments, index: Names[Any] | None
+    ) -> tuple[Self, NDArray[np.int64]]:
         """Return the graph that users give with rows, and the node that each row is.
 
         Args:
             index: The index of ``X``, if it is a data frame.
         """
         data = given.edge_index
-        if isinstance(data, Data) and data.get("x") is not None:
-            x = features_of(data)
-            names = index if index is not None and len(index) == x.shape[0] else None
-            graph = cls._build(x, given._replace(node_index=None), names)
-            if x.shape[1] != X.shape[1]:
-                raise BadInput(
-                    f"X has {X.shape[1]} columns, but the features of the graph {x.shape[1]}; "
-                    "give the graph the features that X has, after all preprocessing"
-                )
-            places = graph.find(X, index, given.node_index)
-            differs = np.flatnonzero(_differing(graph.x[places], X).any(axis=1))
-            if len(differs):
-                raise BadInput(
-                    f"row {differs[0]} of X has other features than its node of the graph "
-                    f"({len(differs)} such in all); give the graph the features that X has, after "
-                    "all preprocessing"
-                )
-            return graph, places
-        return cls._build(X, given, index), np.arange(X.shape[0])
+        if not isinstance(data, Data) or data.get("x") is None:
+            return cls._of_rows(X, given, index), np.arange(X.shape[0])
+        x = _features_of(data)
+        if x.shape[1] != X.shape[1]:
+            raise BadInput(
+                f"X has {X.shape[1]} columns, but the features of the graph {x.shape[1]}; "
+                "give the graph the features that X has, after all preprocessing"
+            )
+        names = index if index is not None and len(index) == x.shape[0] else None
+        graph = cls._of_rows(x, given._replace(node_index=None), names)
+        places = graph.find(X, index, given.node_index)
+        differs = np.flatnonzero(_differing(graph.x[places], X).any(axis=1))
+        if len(differs):
+            raise BadInput(
+                f"row {differs[0]} of X has other features than its node of the graph "
+                f"({len(differs)} such in all); give the graph the features that X has, after "
+                "all preprocessing"
+            )
+        return graph, places
 
     @classmethod
-    def _build(cls, X: Any, given: GraphArguments, index: pd.Index[Any] | None) -> Self:
+    def _of_rows(cls, X: Any, given: GraphArguments, index: Names[Any] | None) -> Self:
         """Make every row a node, named by ``node_index`` or by the index of a data frame."""
-        rows = X.shape[0]
-        ids: pd.Index[Any] = pd.RangeIndex(rows)
+        rows, ids = X.shape[0], None
         if given.node_index is not None:
-            ids = read_names(given.node_index, rows)
-        ends, weights = _read_edges(given, rows, None if given.node_index is None else ids)
-        if given.node_index is None and index is not None and index.is_unique:
-            ids = index
-        data = Data(
-            x=as_tensor(X),
-            edge_index=torch.from_numpy(ends),
-            edge_weight=None if weights is None else torch.from_numpy(weights),
-            y=torch.full((rows,), -1),
-            num_nodes=rows,
-        )
-        data = canonical_graph(data, "X")
-        return cls(ids, X, data.edge_index, data.get("edge_weight"))
-
-    @property
-    def num_edges(self) -> int:
-        """Edges between nodes, each direction counted."""
-        return self.edge_index.size(1)
+            ids = _read_names(given.node_index, rows)
+            if not ids.is_unique:
+                repeated = ids[ids.duplicated()][0]
+                found = np.flatnonzero(ids == repeated)
+                raise BadInput(
+                    f"node_index has {repeated} {len(found)} times, first in row {found[0]}; give "
+                    "every row of X a node of its own"
+                )
+        ends, weights = _read_edges(given, rows, ids)
+        if ids is None:
+            ids = index if index is not None and index.is_unique else pd.RangeIndex(rows)
+        graph = cls(ids, X, torch.from_numpy(ends), weights)
+        data = canonical_graph(graph.to_data(), "X")
+        return replace(graph, edge_index=data.edge_index, edge_weight=data.get("edge_weight"))
 
     def to_data(self) -> Data:
         """Return features and edges as models are trained on them."""
         return Data(
-            x=as_tensor(self.x),
+            x=_as_tensor(self.x),
             edge_index=self.edge_index,
             edge_weight=self.edge_weight,
             y=torch.full((len(self.ids),), -1),
             num_nodes=len(self.ids),
         )
 
-    def find(self, X: Any, index: pd.Index[Any] | None, node_index: Any = None) -> Places:
+    def find(self, X: Any, index: Names[Any] | None, node_index: Any = None) -> NDArray[np.int64]:
         """Return the node that each row is: by ``node_index``, by its index, or all in order.
 
-        An index 0, 1, 2, ... is what pandas gives any rows, and arrays have none: such rows are
-        the first nodes only if their features are, but for at most :data:`MOST_CHANGED` columns,
-        as in a permutation importance.
+        An index 0, 1, 2, ... is what pandas gives any rows, and arrays have none. Such rows are
+        nodes in order only if they are the same to the last bit: all nodes, or with such an index
+        the first ones.
         """
         rows, nodes = X.shape[0], len(self.ids)
-        names = index
         if node_index is not None:
-            names = read_names(node_index, rows, unique=False)
-        elif index is None or (index.name is None and index.equals(pd.RangeIndex(rows))):
-            if rows <= nodes:
-                changed = int(_differing(self.x[:rows], X).any(axis=0).sum())
-                if changed <= min(MOST_CHANGED, X.shape[1] - 1) and (changed or rows):
-                    return np.arange(rows)
+            names = _read_names(node_index, rows)
+        elif index is not None and (
+            index.name is not None or not index.equals(pd.RangeIndex(rows))
+        ):
+            names = index
+        else:
+            fits = rows == nodes if index is None else rows <= nodes
+            if fits and not _differing(self.x[:rows], X).any():
+                return np.arange(rows)
             raise BadInput(
                 f"the {rows} rows of X are not known among the {nodes} nodes of the fit; "
                 f"{HOW_TO_NAME_ROWS}"
             )
-        assert names is not None
-        places: Places = self.ids.get_indexer(names)
+        places: NDArray[np.int64] = self.ids.get_indexer(names)
         lost = np.flatnonzero(places < 0)
         if len(lost):
             (name,) = names[lost[:1]].tolist()
@@ -153,22 +146,21 @@ class FittedGraph:
             )
         return places
 
-    def with_rows(self, X: Any, places: Places) -> Self:
+    def with_rows(self, X: Any, places: NDArray[np.int64]) -> Self:
         """Return the graph with these rows as features of their nodes, no two of the same."""
-        own, given = self.x, _dense(X)
-        if own is not _dense(own):
+        if hasattr(self.x, "toarray"):
             order = np.arange(len(self.ids))
             order[places] = len(self.ids) + np.arange(len(places))
-            return replace(self, x=sp.csr_array(sp.vstack([own, sp.csr_array(given)]))[order])
-        x = own.copy()
-        x[places] = given
+            return replace(self, x=sp.csr_array(sp.vstack([self.x, sp.csr_array(X)]))[order])
+        x = self.x.copy()
+        x[places] = _dense(X)
         return replace(self, x=x)
 
     def shown_labels(self, other: FittedGraph, *, named: bool) -> NeighbourLabels:
-        """Return the labels of another graph's nodes, of those that are training nodes.
+        """Return the labels that another graph's neighbours see: those of training nodes.
 
-        They have the name and the features of a node of the fit. Without names, all nodes have to
-        be the first ones of the fit.
+        These have the name and the features of a node of the fit. Without names, the nodes have
+        to be the first ones of the fit.
         """
         assert self.labels is not None
         places = self.ids.get_indexer(other.ids)
@@ -177,69 +169,35 @@ class FittedGraph:
         places[found[differs]] = -1
         if not named and (places < 0).any():
             places[:] = -1
-        is_known = torch.from_numpy(places >= 0)
-        own = torch.from_numpy(places[places >= 0]).long()
-        values = torch.zeros(len(places), self.labels.values.size(1))
-        known = torch.zeros(len(places), dtype=torch.bool)
-        values[is_known], known[is_known] = self.labels.values[own], self.labels.known[own]
-        return NeighbourLabels(values, known, self.labels.prior)
-
-    def to_arrays(self) -> dict[str, Array]:
-        """Return the content for an ``.npz`` file."""
-        arrays = {"edge_index": self.edge_index.numpy(), "ids": _plain_names(self.ids)}
-        x = self.x
-        if x is not _dense(x):
-            arrays |= {"x_indptr": x.indptr, "x_indices": x.indices, "x_data": x.data}
-            arrays["x_shape"] = np.array(x.shape)
-        else:
-            arrays["x"] = x
-        if self.edge_weight is not None:
-            arrays["edge_weight"] = self.edge_weight.numpy()
-        if self.labels is not None:
-            assert self.labels.prior is not None
-            arrays |= {"labels": self.labels.values.numpy(), "known": self.labels.known.numpy()}
-            arrays["prior"] = self.labels.prior.numpy()
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
-        """Read what :meth:`to_arrays` returned."""
-        if "x" in arrays:
-            x: Any = arrays["x"]
-        else:
-            parts = tuple(arrays[f"x_{part}"] for part in ("data", "indices", "indptr"))
-            x = sp.csr_array(parts, shape=tuple(arrays["x_shape"].tolist()))
-        labels = None
-        if "labels" in arrays:
-            labels = NeighbourLabels(
-                *(torch.from_numpy(arrays[name]) for name in ("labels", "known", "prior"))
-            )
-        weight, ids = arrays.get("edge_weight"), arrays["ids"]
-        return cls(
-            pd.Index(ids.astype(object) if ids.dtype.kind == "U" else ids),
-            x,
-            torch.from_numpy(arrays["edge_index"]),
-            None if weight is None else torch.from_numpy(weight),
-            labels,
+        known = torch.from_numpy(places >= 0)
+        return NeighbourLabels(
+            self.labels.values[places],  # those of unknown nodes are ignored
+            self.labels.known[places] & known,
+            self.labels.prior,
         )
 
 
-def _dense(x: Any) -> Any:
-    """Return features as an array, which may be the same object."""
-    return x.toarray() if hasattr(x, "toarray") else x
+def row_names(X: Any) -> Names[Any] | None:
+    """Return the index of a data frame."""
+    if not isinstance(X, pd.DataFrame):
+        return None
+    return X.index.to_flat_index() if isinstance(X.index, pd.MultiIndex) else X.index
 
 
-def _differing(own: Any, given: Any) -> Any:
-    """Return where features differ, an array of booleans."""
-    if own.shape != given.shape:
-        return np.ones(given.shape, bool)
-    differs: Any = own != given
-    return _dense(differs)
+def _read_names(node_index: Any, rows: int) -> Names[Any]:
+    """Return the node that each row is, checked."""
+    values = node_index if isinstance(node_index, pd.Index) else _array(node_index)
+    if values.shape != (rows,) or values.dtype.kind in "fcb":
+        raise BadInput(
+            f"node_index is {values.dtype} {list(values.shape)}; give integers [{rows}], the "
+            "number of each row of X in edge_index, or names"
+        )
+    return pd.Index(values, tupleize_cols=False)
 
 
 def _read_edges(
-    given: GraphArguments, rows: int, names: pd.Index[Any] | None
-) -> tuple[Array, Array | None]:
+    given: GraphArguments, rows: int, names: Names[Any] | None
+) -> tuple[Array, Tensor | None]:
     """Return edges between rows ``[2, edges]`` and their weights.
 
     Args:
@@ -257,11 +215,8 @@ def _read_edges(
                 "a graph is one PyG Data with edge_index, and edge_weight if edges have weights; "
                 "give no edge_weight beside it, and .to_homogeneous() of several kinds of nodes"
             )
-        size, edge_weight, edges = (
-            edges.get("num_nodes"),
-            edges.get("edge_weight"),
-            edges.edge_index,
-        )
+        size, edge_weight = edges.get("num_nodes"), edges.get("edge_weight")
+        edges = edges.edge_index
     if isinstance(edges, Tensor) and edges.layout != torch.strided:
         entries = torch.Tensor.to_sparse(edges.detach().cpu()).coalesce()
         parts: Any = entries.values().numpy(), entries.indices().numpy()
@@ -274,33 +229,31 @@ def _read_edges(
                 "values are the weights, without edge_weight. (Cross-validation cuts whatever is "
                 "as long as X: give the estimator graph=Data(x=..., edge_index=...) instead)"
             )
-        size = edges.shape[0]
         edges.sum_duplicates()
         edges.eliminate_zeros()
-        values = edges.data
-        edge_weight = None if (values == 1).all() else values
-        ends = np.stack(edges.coords).astype(np.int64)
+        size, ends = edges.shape[0], np.stack(edges.coords).astype(np.int64)
+        edge_weight = None if (edges.data == 1).all() else edges.data
     else:
         ends = _read_ends(edges)
     weights = None if edge_weight is None else _read_weights(edge_weight, ends.shape[1])
-    if names is None:
-        if size not in (None, rows):
-            raise BadInput(
-                f"edge_index has {size} nodes, but X has {rows} rows; say with node_index which "
-                "node each row is, or give the features of all nodes: Data(x=..., edge_index=...)"
-            )
-        bad = np.argwhere(((ends < 0) | (ends >= rows)).T)
-        if len(bad):
-            edge, end = bad[0]
-            raise BadInput(
-                f"edge_index[{end}, {edge}] is {ends[end, edge]}, but X has {rows} rows; use 0 "
-                f"to {rows - 1}, or say with node_index which node each row of X is: edges to "
-                "other nodes are then left out"
-            )
-        return ends, weights
-    ends = names.get_indexer(pd.Index(ends.ravel())).reshape(ends.shape)
-    kept = (ends >= 0).all(axis=0)
-    return ends[:, kept], None if weights is None else weights[kept]
+    if names is not None:
+        ends = names.get_indexer(pd.Index(ends.ravel())).reshape(ends.shape)
+        kept = (ends >= 0).all(axis=0)
+        return ends[:, kept], None if weights is None else weights[torch.from_numpy(kept)]
+    if size not in (None, rows):
+        raise BadInput(
+            f"edge_index has {size} nodes, but X has {rows} rows; say with node_index which "
+            "node each row is, or give the features of all nodes: Data(x=..., edge_index=...)"
+        )
+    bad = np.argwhere(((ends < 0) | (ends >= rows)).T)
+    if len(bad):
+        edge, end = bad[0]
+        raise BadInput(
+            f"edge_index[{end}, {edge}] is {ends[end, edge]}, but X has {rows} rows; use 0 "
+            f"to {rows - 1}, or say with node_index which node each row of X is: edges to "
+            "other nodes are then left out"
+        )
+    return ends, weights
 
 
 def _read_ends(edges: Any) -> Array:
@@ -318,7 +271,7 @@ def _read_ends(edges: Any) -> Array:
     return ends.astype(np.int64)
 
 
-def _read_weights(edge_weight: Any, num_edges: int) -> Array:
+def _read_weights(edge_weight: Any, num_edges: int) -> Tensor:
     weights = _array(edge_weight)
     if weights.shape != (num_edges,) or weights.dtype.kind not in "iuf":
         raise BadInput(
@@ -332,7 +285,7 @@ def _read_weights(edge_weight: Any, num_edges: int) -> Array:
             f"edge_weight[{bad[0]}] is {weights[bad[0]]} ({len(bad)} such in all); give weights "
             "that are finite and not negative"
         )
-    return weights
+    return torch.from_numpy(weights)
 
 
 def _array(values: Any) -> Array:
@@ -341,33 +294,16 @@ def _array(values: Any) -> Array:
     return np.asarray(values)
 
 
-def read_names(node_index: Any, rows: int, *, unique: bool = True) -> pd.Index[Any]:
-    """Return the node that each row is, checked."""
-    values = node_index if isinstance(node_index, pd.Index) else _array(node_index)
-    if values.shape != (rows,) or values.dtype.kind in "fcb":
-        raise BadInput(
-            f"node_index is {values.dtype} {list(values.shape)}; give integers [{rows}], the "
-            "number of each row of X in edge_index, or names"
-        )
-    names = pd.Index(values, tupleize_cols=False)
-    if unique and not names.is_unique:
-        repeated = names[names.duplicated()][0]
-        found = np.flatnonzero(names == repeated)
-        raise BadInput(
-            f"node_index has {repeated} {len(found)} times, first in row {found[0]}; give every "
-            "row of X a node of its own"
-        )
-    return names
+def _dense(x: Any) -> Any:
+    return x.toarray() if hasattr(x, "toarray") else x
 
 
-def row_names(X: Any) -> pd.Index[Any] | None:
-    """Return the index of a data frame."""
-    if not isinstance(X, pd.DataFrame):
-        return None
-    return X.index.to_flat_index() if isinstance(X.index, pd.MultiIndex) else X.index
+def _differing(own: Any, given: Any) -> Any:
+    """Return where features differ, an array of booleans."""
+    return _dense(own != given)
 
 
-def as_tensor(x: Any) -> Tensor:
+def _as_tensor(x: Any) -> Tensor:
     """Return features as layers take them: dense, or sparse if they are a SciPy matrix."""
     if isinstance(x, np.ndarray):
         return torch.from_numpy(np.require(x, requirements=["C", "W"]))
@@ -378,21 +314,10 @@ def as_tensor(x: Any) -> Tensor:
     return csr_tensor(canonical.indptr, canonical.indices, canonical.data, canonical.shape)
 
 
-def features_of(data: Data) -> Any:
+def _features_of(data: Data) -> Any:
     """Return the features of a graph as an array or a SciPy CSR matrix, 32-bit."""
     x = data.x
     if x.layout != torch.strided:
         matrix: Any = SparseMatrix.from_torch(x.to_sparse_csr()).to_scipy()
         return sp.csr_array(matrix).astype(np.float32)
     return x.detach().cpu().numpy().astype(np.float32)
-
-
-def _plain_names(names: pd.Index[Any]) -> Array:
-    values = np.asarray(names)
-    if values.dtype.kind in "iuU":
-        return values
-    if all(isinstance(name, str) for name in values):
-        return values.astype(str)
-    if all(isinstance(name, int | np.integer) for name in values):
-        return values.astype(np.int64)
-    raise BadInput("nodes are named by neither numbers nor texts, so the graph cannot be saved")

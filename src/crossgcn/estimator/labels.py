@@ -1,4 +1,4 @@
-"""Labels of a classifier: their classes, rows without a label, rows held out, and folds."""
+"""Targets of an estimator: classes, rows without a label, rows held out, weights, and folds."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import BaseCrossValidator, KFold, StratifiedKFold
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
 from crossgcn.errors import BadInput
+from crossgcn.graph.neighbourhood import NeighbourLabels
+from crossgcn.models.cross_hops import CrossHops
 
 Labels = NDArray[Any]
 
@@ -134,6 +137,33 @@ def hold_out(y: Tensor, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
         )
     kept, drawn = (np.flatnonzero(mask) for mask in ((labels >= 0) & ~held, held))
     return torch.from_numpy(kept), torch.from_numpy(drawn)
+
+
+def weigh_rows(
+    rows: Tensor, X: Any, sample_weight: ArrayLike | None
+) -> tuple[Tensor, Tensor | None]:
+    """Return the rows whose weight is not zero, and their weights."""
+    if sample_weight is None:
+        return rows, None
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
+    weights = torch.from_numpy(np.array(weight))[rows]
+    if not (weights > 0).any():
+        raise BadInput("sample_weight is zero for all labelled rows; give some a positive one")
+    return rows[weights > 0], weights[weights > 0]
+
+
+def unknown_labels(model: CrossHops, num_rows: int) -> NeighbourLabels:
+    """Return labels of which none is known, for a model without its training labels.
+
+    In place of the mean label, the mean over nodes of their neighbours' labels is shown.
+    """
+    plan = model.plan
+    first = plan.num_columns - plan.label_hops * (plan.num_labels + 1) * (1 + plan.directed)
+    return NeighbourLabels(
+        torch.zeros(num_rows, plan.num_labels),
+        torch.zeros(num_rows, dtype=torch.bool),
+        model.center[first : first + plan.num_labels].double(),
+    )
 
 
 def _equal_to(labels: Labels, *values: object) -> NDArray[np.bool_]:
