@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from planetoid_files import write_toy
 
 from crossgcn.data import read_planetoid
@@ -23,6 +26,7 @@ operator.attrgetter functools.partial ctypes.CDLL numpy.load numpy.fromfile nump
 numpy.core.multiarray.scalar numpy.core.multiarray.fromfile numpy.testing.runstring
 numpy.f2py.compile scipy.sparse.load_npz scipy.io.loadmat torch.load
 copy_reg._reconstructor copyreg.__newobj__ collections.OrderedDict
+numpy._core.multiarray._reconstruct numpy.ndarray.tofile builtins.list
 crossgcn.data.datasets.planetoid.Path
 """.split()  # noqa: SIM905
 
@@ -104,6 +108,24 @@ def test_a_program_is_refused(toy: Path, name: str) -> None:
     for part in ("graph", "allx", "ty"):
         assert f"ind.toy.{part}" in refuse(toy, part, b"\x80\x02" + PROGRAMS[name])
         write_toy(toy)
+
+
+@given(
+    part=st.sampled_from(["graph", "tx", "ally"]), cut=st.floats(0, 1), change=st.integers(0, 255)
+)
+def test_a_pickle_that_is_cut_short_or_changed_is_bad_input(
+    tmp_path_factory: pytest.TempPathFactory, part: str, cut: float, change: int
+) -> None:
+    folder = tmp_path_factory.mktemp("toy")
+    write_toy(folder)
+    whole = (folder / f"ind.toy.{part}").read_bytes()
+    place = int(cut * (len(whole) - 1))
+    refuse(folder, part, whole[:place])
+    changed = bytearray(whole)
+    changed[place] ^= change
+    (folder / f"ind.toy.{part}").write_bytes(changed)
+    with suppress(BadInput):
+        read_planetoid(folder, "toy")
 
 
 def value(content: Any) -> bytes:

@@ -117,7 +117,7 @@ ERRORS: dict[str, list[Case]] = {
     "unknown-edge-end": [(nodes_with(), edges_with(("u1", "x")), {}, "'x' is not a node")],
     "bad-edge-weight": [
         (nodes_with(), edges_with(weight=["1"] * (len(PAIRS) - 1) + [bad]), {}, "not a weight")
-        for bad in ("", "-1", "inf", "heavy")
+        for bad in ("", "-1", "inf", "1e38", "heavy")
     ],
 }
 WARNINGS: dict[str, list[Case]] = {

@@ -16,6 +16,7 @@ from filelock import FileLock
 from platformdirs import user_cache_path
 
 from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, PLANETOID_PARTS, TABLES
+from crossgcn.data.files import sha256_of_file
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 
 ENVIRONMENT_VARIABLE = "CROSSGCN_DATA"
@@ -169,20 +170,14 @@ def _missing(root: Path, wanted: Sequence[str]) -> list[str]:
 def _find(wanted: Sequence[str]) -> list[Path] | None:
     """Return the files in the first data folder that has all, after verifying them."""
     for _, root in _folders():
-        if not _missing(root, wanted):
-            for file in wanted:
-                _verify(root / file, REGISTRY[file])
-            return [root / file for file in wanted]
+        if _missing(root, wanted):
+            continue
+        for file in wanted:
+            found = sha256_of_file(root / file)
+            if found != REGISTRY[file]:
+                raise BadInput(
+                    f"{root / file}: not the expected file, its SHA-256 is {found or 'unreadable'} "
+                    f"instead of {REGISTRY[file]}; delete it and get it again"
+                )
+        return [root / file for file in wanted]
     return None
-
-
-def _verify(path: Path, expected: str) -> None:
-    try:
-        found = pooch.file_hash(str(path))
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); make it readable") from error
-    if found != expected:
-        raise BadInput(
-            f"{path}: not the expected file, its SHA-256 is {found} instead of {expected}; "
-            "delete it and get it again"
-        )
