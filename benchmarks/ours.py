@@ -23,8 +23,8 @@ from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.device import multiplying_in
 from crossgcn.training.full_batch import FullBatchStep
+from crossgcn.training.loop import Diverged
 from crossgcn.training.rows import train_rows
-from crossgcn.training.selection import Diverged
 
 SAME_VALUES: dict[Precision, float] = {"fp32": 3e-4, "tf32": 3e-2, "bf16": 1e-1}
 """Tolerance for scores and gradients, relative to their norm."""

@@ -63,7 +63,7 @@ def test_it_takes_the_steps_of_training_on_the_standardised_target() -> None:
     nobody = torch.empty(2, 0, dtype=torch.long)
     graph = PreparedGraph(torch.from_numpy(X).float(), nobody)
     result = train_full_batch(
-        *(twin, graph, torch.from_numpy(y), Split(rows, held, held)), seed=0, epochs=20, metric="r2"
+        twin, graph, torch.from_numpy(y), Split(rows, held, held), seed=0, epochs=20
     )
     for own, wanted in zip(fitted.model_.state_dict().values(), result.state.values(), strict=True):
         torch.testing.assert_close(own, wanted, rtol=1e-4, atol=1e-5)

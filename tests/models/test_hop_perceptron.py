@@ -9,7 +9,7 @@ from crossgcn.graph.standardise import fit_scale, standardise
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import HopPerceptron
 from crossgcn.training.config import RunConfig
-from crossgcn.training.inputs import Inputs
+from crossgcn.training.trainer import Trainer
 
 
 def test_it_is_the_mean_of_perceptrons_on_the_columns_of_cross_hops(small_graph: Data) -> None:
@@ -20,10 +20,8 @@ def test_it_is_the_mean_of_perceptrons_on_the_columns_of_cross_hops(small_graph:
     ).eval()
     assert isinstance(model, HopPerceptron)
     torch.nn.init.normal_(model.hidden_bias)
-    inputs = Inputs(small_graph)
-    inputs.prepare([config])
-    split = make_splits(small_graph, "stratified", num_splits=1)[0]
-    columns = inputs.hop_columns(2, split, labels=True)
+    (split,) = make_splits(small_graph, "stratified", num_splits=1)
+    columns = Trainer(small_graph, [split]).hop_columns(2, split, labels=True)
     model.set_scale(fit_scale(columns, small_graph.x.size(1)))
     rows = standardise(columns, model.scale)
     assert isinstance(rows, torch.Tensor) and isinstance(columns, torch.Tensor)

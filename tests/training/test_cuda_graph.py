@@ -18,8 +18,8 @@ from crossgcn.training import rows as rows_module
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import WARM_UPS
 from crossgcn.training.full_batch import FullBatchStep
+from crossgcn.training.loop import TrainedModel
 from crossgcn.training.rows import RowStep, train_rows
-from crossgcn.training.selection import TrainedModel
 
 
 def recorded_on_the_cpu(

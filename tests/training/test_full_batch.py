@@ -18,9 +18,9 @@ from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
 from crossgcn.training.full_batch import FullBatchStep
+from crossgcn.training.loop import Diverged, EpochMetrics, TrainedModel
 from crossgcn.training.objective import order_weight_penalty
 from crossgcn.training.optimizer import Optimizer
-from crossgcn.training.selection import Diverged, EpochMetrics, TrainedModel
 
 OF_GRAPHS = [name for name, preset in PRESETS.items() if preset.inputs != "hops"]
 """Models that are trained over a whole graph; the others read rows of columns."""

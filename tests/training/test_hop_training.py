@@ -14,8 +14,8 @@ from crossgcn.errors import BadInput
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.compiled.hops import HopPasses
+from crossgcn.training.loop import TrainedModel
 from crossgcn.training.rows import train_rows
-from crossgcn.training.selection import TrainedModel
 from crossgcn.training.trainer import seeded
 
 SETTINGS: dict[str, Any] = {
@@ -249,10 +249,9 @@ def test_compiled_passes_train_as_autograd_does(
         monkeypatch.setattr(HopPasses, "of", passes)
         experiment = Experiment([config], data)
         trainer, (run,) = experiment.trainer(), list(experiment.runs_of(config, None))
-        with seeded(1):
-            model = trainer._build(config, experiment.splits[0])
+        model = trainer.build(run)
         assert isinstance(model, CrossHops)
-        source = trainer.inputs.hop_rows(model, experiment.splits[0])
+        source = trainer.hop_rows(model, experiment.splits[0])
         trained = train_rows(model, source, experiment.splits[0], config, seed=run.split)
         assert isinstance(trained, TrainedModel)
         seen.append(trained)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,7 @@ from torch_geometric.data import Data
 from crossgcn import PreparedGraph, RunConfig, build_model, make_splits
 from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint
 from crossgcn.training.full_batch import FullBatchStep
-from crossgcn.training.loop import fit
-from crossgcn.training.selection import Diverged, TrainedModel
+from crossgcn.training.loop import Diverged, TrainedModel, fit
 
 EPOCHS = 9
 
@@ -37,13 +37,9 @@ def train(
     config = RunConfig(**{"epochs": EPOCHS, "learning_rate": 0.02} | settings)
     graph = PreparedGraph(data.x, data.edge_index)
     step = FullBatchStep(model, graph, data.y, split.train, config, seed=0)
-    return fit(
-        step,
-        validation=step.scorer(split.validation) if validate else None,
-        test=lambda: step.scorer(split.test).evaluate(),
-        checkpoint=checkpoint,
-        on_epochs=on_epochs,
-    )
+    if not validate:
+        split = replace(split, validation=split.validation[:0])
+    return fit(step, split, checkpoint=checkpoint, on_epochs=on_epochs)
 
 
 def test_a_training_resumes_from_its_checkpoint_to_the_same_bits(

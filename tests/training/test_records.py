@@ -17,6 +17,7 @@ from crossgcn.data.splits import Split, make_splits
 from crossgcn.errors import BadInput, Note
 from crossgcn.training import records
 from crossgcn.training.checkpoints import CHECKPOINT
+from crossgcn.training.loop import EpochMetrics
 from crossgcn.training.records import (
     clear_run,
     describe_dataset,
@@ -26,7 +27,6 @@ from crossgcn.training.records import (
     write_epochs,
     write_record,
 )
-from crossgcn.training.selection import EpochMetrics
 
 WANTED = {"config": {"epochs": 3, "order": (2, 1)}, "seed": 4}
 

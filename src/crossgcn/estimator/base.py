@@ -35,13 +35,11 @@ from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.checkpoints import save_model
 from crossgcn.training.config import RunConfig
-from crossgcn.training.full_batch import FullBatchStep
-from crossgcn.training.inputs import rows_of_hops
-from crossgcn.training.loop import fit
+from crossgcn.training.full_batch import fit_full_batch
+from crossgcn.training.loop import Diverged, TrainedModel
 from crossgcn.training.metrics import DEFAULT_METRICS, METRICS, check_metric, task_of_outputs
 from crossgcn.training.objective import fit_target_scale
-from crossgcn.training.rows import train_rows
-from crossgcn.training.selection import Diverged, TrainedModel
+from crossgcn.training.rows import rows_of_hops, train_rows
 from crossgcn.training.trainer import seeded
 
 GRAPH_ARGUMENTS: dict[str, bool] = {"edge_index": True, "edge_weight": True, "node_index": True}
@@ -208,7 +206,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         num_outputs = 1 if targets.classes is None else len(targets.classes)
         task = task_of_outputs(num_outputs)
         metric = config.metric and check_metric(config.metric, task)
-        if metric is None and (task == "regression" or get_preset(config.model).inputs == "hops"):
+        if metric is None and (task == "regression" or config.takes_hops):
             metric = DEFAULT_METRICS[task]
         config = config.model_copy(update={"metric": metric, "class_weight": targets.class_weight})
         with seeded(config.seed):
@@ -241,7 +239,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         self.validation_scores_: list[float] | None = None
         self.validation_rows_: NDArray[np.int64] | None = None
         if held_out is not None:
-            sign = 1 if METRICS[metric or "accuracy"].grows else -1
+            sign = METRICS[metric or "accuracy"].sign
             self.validation_scores_ = [sign * e.validation_score for e in result.history]
             self.validation_rows_ = held_out.numpy()
         if targets.classes is not None:
@@ -266,33 +264,30 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             weights: Weight of each training node in the loss.
         """
         data = graph.to_data()
+        edge_weight, nobody = data.get("edge_weight"), torch.empty(0, dtype=torch.long)
+        split = Split(train, nobody if held_out is None else held_out, nobody)
         if isinstance(model, CrossHops):
-            columns = HopColumns(
-                data.x, data.edge_index, data.get("edge_weight"), hops=model.plan.hops
-            )
+            columns = HopColumns(data.x, data.edge_index, edge_weight, hops=model.plan.hops)
             labels = None if graph.labels is None else graph.labels._replace(prior=None)
-            nobody = torch.empty(0, dtype=torch.long)
             return train_rows(
                 model,
                 rows_of_hops(model, columns, y, labels),
-                Split(train, nobody if held_out is None else held_out, nobody),
+                split,
                 config,
                 seed=config.seed,
-                read_test=False,
                 device=self.device,
                 node_weights=weights,
             )
-        step = FullBatchStep(
+        return fit_full_batch(
             model,
-            PreparedGraph(data.x, data.edge_index, data.get("edge_weight")),
+            PreparedGraph(data.x, data.edge_index, edge_weight),
             y,
-            train,
+            split,
             config,
             seed=config.seed,
             device=self.device,
             node_weights=weights,
         )
-        return fit(step, validation=None if held_out is None else step.scorer(held_out))
 
     def score(
         self,

@@ -206,6 +206,6 @@ class TableComparison:
     def _gain(self, difference: PairedDifference) -> tuple[float, float] | None:
         """Return the interval such that positive numbers are better."""
         interval = difference.interval()
-        if interval is None or METRICS[self.metric].grows:
+        if interval is None or METRICS[self.metric].greater_is_better:
             return interval
         return -interval[1], -interval[0]

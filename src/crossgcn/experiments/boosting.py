@@ -96,7 +96,6 @@ class CandidateTrainer(Trainer):
             "ebm": _fit_ebm,
         }
         metric = config.metric or "accuracy"
-        sign = 1 if METRICS[metric].grows else -1
         columns, y = self._columns(run), self.y.numpy()
         train, validation, test = (
             nodes.numpy() for nodes in (split.train, split.validation, split.test)
@@ -114,7 +113,7 @@ class CandidateTrainer(Trainer):
                 **candidate.trials[run.trial],
             )
             for number, (scores, stage) in enumerate(stages, 1):
-                score = sign * compute(metric, y[validation], scores, positive)
+                score = METRICS[metric].sign * compute(metric, y[validation], scores, positive)
                 if predict is None or score > best:
                     best, epoch, predict = score, number, stage
             assert predict is not None
@@ -132,9 +131,9 @@ class CandidateTrainer(Trainer):
         config, reads = run.config, CANDIDATES[run.candidate].columns
         if reads == "none":
             return np.zeros((len(self.y), 1), np.float32)
-        columns = self.inputs.graph().x
+        columns = self.graph().x
         if reads == "hops":
-            columns = self.inputs.hop_columns(
+            columns = self.hop_columns(
                 config.hops or 2,
                 self.splits[run.split],
                 labels=config.label_features is not False,

@@ -24,7 +24,6 @@ from crossgcn.graph.hops import HopColumns
 from crossgcn.models.catalogue import build_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision, choose_device
-from crossgcn.training.inputs import takes_hops
 from crossgcn.training.metrics import (
     DEFAULT_METRICS,
     Task,
@@ -270,7 +269,7 @@ def _check_model(config: RunConfig, data: Data) -> None:
     """Refuse a model that does not fit the graph or cannot be made."""
     if config.metric is not None:
         check_metric(config.metric, task_of_outputs(data.num_classes))
-    if takes_hops(config) and config.hops is not None:
+    if config.takes_hops and config.hops is not None:
         if config.hops > MOST_HOPS:
             raise BadInput(
                 f"hops is {config.hops}, but neighbourhoods reach at most {MOST_HOPS} hops; give "

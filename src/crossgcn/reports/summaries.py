@@ -294,7 +294,7 @@ def _recommendation(summary: Summary) -> str:
     lost = summary["given_up"]
     if lost is None:
         return f"{words} No black box was compared."
-    is_loss = (lost["difference"] < 0) == METRICS[summary["metric"]].grows
+    is_loss = (lost["difference"] < 0) == METRICS[summary["metric"]].greater_is_better
     given = "Given up" if is_loss else "Nothing is given up"
     return (
         f"{words} {given} against {lost['against']}, the black box with the best validation "

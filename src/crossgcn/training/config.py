@@ -182,6 +182,11 @@ class RunConfig(BaseModel):
         get_preset(config.model)
         return config
 
+    @property
+    def takes_hops(self) -> bool:
+        """Whether the model reads columns of neighbourhoods, not a graph."""
+        return get_preset(self.model).inputs == "hops"
+
     def model_settings(self) -> dict[str, Any]:
         """Return the arguments of :func:`~crossgcn.models.catalogue.build_model`."""
         return {name: getattr(self, name) for name in MODEL_SETTINGS}
@@ -203,14 +208,6 @@ MODEL_SETTINGS = tuple(
     if name in MODEL_OPTIONS or name in ("num_layers", "hidden_channels", "dropout")
 )
 """Arguments of a model; the other settings are about its training."""
-
-
-def training_config(**settings: Any) -> RunConfig:
-    """Return a configuration that trains a given model; settings of models are refused."""
-    for name in settings:
-        if name in MODEL_SETTINGS or name in ("dataset", "model"):
-            raise BadInput(f"{name} is not a setting of training: give it to the model")
-    return RunConfig.create(**settings)
 
 
 def given_settings(config_file: Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:

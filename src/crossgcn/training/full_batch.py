@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.compiled import can_be_compiled, lay_out_weights
-from crossgcn.training.config import RunConfig, training_config
+from crossgcn.training.config import Precision, RunConfig
 from crossgcn.training.device import (
     can_be_recorded,
     capture,
@@ -22,7 +22,7 @@ from crossgcn.training.device import (
     enough_memory,
     multiplying_in,
 )
-from crossgcn.training.loop import Step
+from crossgcn.training.loop import Diverged, EpochMetrics, Step, TrainedModel, fit
 from crossgcn.training.objective import (
     Loss,
     class_weights,
@@ -30,8 +30,7 @@ from crossgcn.training.objective import (
     order_weight_penalty,
     scale_node_weights,
 )
-from crossgcn.training.scoring import NodeScorer, check_scoring, fit_and_test
-from crossgcn.training.selection import Diverged, EpochMetrics, TrainedModel
+from crossgcn.training.scoring import NodeScorer, check_scoring
 
 if TYPE_CHECKING:
     from crossgcn.training.compiled.network import CompiledStep
@@ -76,17 +75,17 @@ class FullBatchStep(Step):
         self.graph, self.y = graph, y
         self.targets = find_targets(model, graph, y, nodes, self.device)
         weights = class_weights(config.class_weight, y[nodes], model.num_outputs)
-        own = scale_node_weights(node_weights, nodes.numel())
+        node_weights = scale_node_weights(node_weights, nodes.numel())
         self._loss = Loss(
             model.num_outputs,
             None if weights is None else weights.to(self.device),
             model.target_scale,
         )
-        self._node_weights = None if own is None else own.to(self.device)
+        self._node_weights = None if node_weights is None else node_weights.to(self.device)
         self._start = [weight.detach().clone() for weight in model.parameters()]
         self._replay: Callable[[], None] | None = None
         self._compiled: CompiledStep | None = None
-        is_weighted = weights is not None or own is not None
+        is_weighted = weights is not None or node_weights is not None
         if self.device.type == "cpu" and can_be_compiled(model) and not is_weighted:
             from crossgcn.training.compiled.network import CompiledStep
 
@@ -107,10 +106,10 @@ class FullBatchStep(Step):
         """Do one step: forward, backward and Adam."""
         self.count += 1
         if self._compiled is not None:
-            loss, correct = self._compiled(int(self.count))
+            loss, num_correct = self._compiled(int(self.count))
             self.loss = torch.tensor(loss)
-            share = correct / self.targets.labels.numel()
-            self.accuracy = torch.tensor(share, dtype=torch.float64)
+            accuracy = num_correct / self.targets.labels.numel()
+            self.accuracy = torch.tensor(accuracy, dtype=torch.float64)
             return
         self.model.train()
         with multiplying_in(self.config.precision, self.device):
@@ -152,7 +151,7 @@ class FullBatchStep(Step):
         self._compiled, self._replay = None, None
 
     def scorer(self, nodes: Tensor) -> NodeScorer:
-        """Return a scorer of the model on other nodes."""
+        """Return a scorer of the model on some nodes."""
         targets = find_targets(self.model, self.graph, self.y, nodes, self.device)
         return NodeScorer(self.model, targets, self.config, self.y)
 
@@ -165,8 +164,12 @@ def train_full_batch(
     *,
     seed: int | None = None,
     device: str | torch.device = "cpu",
+    epochs: int = 500,
+    learning_rate: float = 0.01,
+    weight_decay: float = 5e-4,
+    precision: Precision = "fp32",
+    test_curve: bool = False,
     on_epoch: Callable[[EpochMetrics], None] | None = None,
-    **settings: Any,
 ) -> TrainedModel:
     """Minimise the objective over the whole graph and keep the best validation epoch.
 
@@ -180,24 +183,24 @@ def train_full_batch(
         y: Class of each node, ``-1`` where unknown.
         seed: Decides the dropped entries; drawn by torch's generator when left out.
         device: ``cpu``, ``cuda``, or ``auto``.
+        epochs: As in :class:`~crossgcn.RunConfig`; likewise ``learning_rate``, ``weight_decay``,
+            ``precision`` and ``test_curve``.
         on_epoch: Called with the metrics of each epoch; an exception raised in it stops the
             training.
-        **settings: ``epochs``, ``learning_rate``, ``weight_decay``, ``test_curve`` and
-            ``precision``, see :class:`~crossgcn.RunConfig`.
 
     Raises:
         Diverged: When a loss, or a selected weight, is not finite.
     """
+    config = RunConfig.create(
+        epochs=epochs,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        precision=precision,
+        test_curve=test_curve,
+    )
     seed = int(torch.randint(2**32, (1,))) if seed is None else seed
     result = fit_full_batch(
-        model,
-        graph,
-        y,
-        split,
-        training_config(**settings),
-        seed=seed,
-        device=device,
-        on_metrics=on_epoch,
+        model, graph, y, split, config, seed=seed, device=device, on_metrics=on_epoch
     )
     if isinstance(result, Diverged):
         raise result
@@ -214,35 +217,34 @@ def fit_full_batch(
     *,
     seed: int,
     device: str | torch.device = "cpu",
-    read_test: bool = True,
+    node_weights: Tensor | None = None,
     on_epochs: Callable[[int], None] | None = None,
     on_metrics: Callable[[EpochMetrics], None] | None = None,
 ) -> TrainedModel | Diverged:
-    """Train as :func:`train_full_batch` does, by a configuration; the model is not changed.
+    """Train a copy of a model by a configuration.
 
     Args:
-        read_test: Score the test nodes at the end.
-        on_epochs: As for :func:`~crossgcn.training.loop.fit`; likewise ``on_metrics``.
+        split: As for :func:`~crossgcn.training.loop.fit`, like ``on_epochs`` and ``on_metrics``.
+        seed: Decides the dropped entries.
+        node_weights: Weight of each training node in the loss.
     """
     check_scoring(config, model.num_outputs, y[split.validation])
     device = choose_device(device)
-    with enough_memory(_describe_sizes(model, graph), device):
-        step = FullBatchStep(model, graph, y, split.train, config, seed=seed, device=device)
-        return fit_and_test(
-            step,
-            step.scorer,
-            split.validation,
-            split.test,
-            read_test=read_test,
-            on_epochs=on_epochs,
-            on_metrics=on_metrics,
-        )
-
-
-def _describe_sizes(model: NodeClassifier, graph: PreparedGraph) -> str:
-    weights = sum(parameter.numel() for parameter in model.parameters())
-    return (
-        f"{type(model).__name__} with {model.num_layers} layers and {weights:,} weights on "
+    sizes = (
+        f"{type(model).__name__} with {model.num_layers} layers and "
+        f"{sum(weight.numel() for weight in model.parameters()):,} weights on "
         f"{graph.x.size(0):,} nodes, {graph.adjacency.nonzeros:,} directed edges (self-loops "
         f"included) and {graph.x.size(1):,} features"
     )
+    with enough_memory(sizes, device):
+        step = FullBatchStep(
+            model,
+            graph,
+            y,
+            split.train,
+            config,
+            seed=seed,
+            device=device,
+            node_weights=node_weights,
+        )
+        return fit(step, split, on_epochs=on_epochs, on_metrics=on_metrics)

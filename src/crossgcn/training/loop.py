@@ -1,39 +1,96 @@
 """The training loop: every model of this package is trained by :func:`fit`.
 
-A :class:`Step` does the work of one epoch, scorers evaluate the weights, a
-:class:`~crossgcn.training.selection.Selection` keeps the best ones, and a
-:class:`~crossgcn.training.checkpoints.Checkpoint` lets a training that was stopped go on.
+A :class:`Step` does the work of one epoch, scorers evaluate the weights, a :class:`Selection` keeps
+the best ones, and a :class:`~crossgcn.training.checkpoints.Checkpoint` lets a training that was
+stopped go on.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from crossgcn.data.splits import Split
+from crossgcn.errors import WorkFailed
 from crossgcn.layers import FeatureDropout
-from crossgcn.training.checkpoints import Checkpoint
+from crossgcn.training.checkpoints import Checkpoint, State
 from crossgcn.training.config import RunConfig
-from crossgcn.training.device import capture
+from crossgcn.training.device import WARM_UPS, capture
 from crossgcn.training.optimizer import Optimizer
-from crossgcn.training.selection import (
-    Diverged,
-    EpochMetrics,
-    Scores,
-    Selection,
-    State,
-    TrainedModel,
-)
-
-Scorer = Callable[[], Scores]
-"""Returns the loss, and a score that should grow, of the weights as they are now."""
+from crossgcn.training.scoring import Scorer
 
 _EPOCHS_PER_WAIT = 25
 """Epochs of a CUDA graph that are queued before the loop waits for them."""
 
 
-class Step:
+@dataclass(frozen=True)
+class EpochMetrics:
+    """Metrics of one epoch.
+
+    ``train_loss`` is the cross-entropy, or half the squared error, with dropout and without
+    weight decay. ``train_score`` is the accuracy, or R² for numbers, likewise.
+    ``validation_score`` is the metric that selects, negated if smaller values are better.
+    ``test_accuracy`` is recorded for curves only; it does not influence the selection.
+    """
+
+    epoch: int
+    train_loss: float
+    train_score: float
+    validation_loss: float
+    validation_score: float
+    test_accuracy: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A trained model: the weights of the selected epoch and their metrics.
+
+    Attributes:
+        best_epoch: The selected epoch, counted from 1.
+        validation_score: The metric that selects, negated if smaller values are better.
+        test: Every metric of the test nodes; ``None`` if there are none.
+    """
+
+    state: State
+    best_epoch: int
+    validation_score: float
+    test: dict[str, float] | None
+    history: tuple[EpochMetrics, ...]
+
+    @property
+    def test_accuracy(self) -> float | None:
+        """Accuracy on the test nodes, if there are any and they have classes."""
+        return None if self.test is None else self.test.get("accuracy")
+
+
+class Diverged(WorkFailed):
+    """A loss or a weight became infinite or NaN.
+
+    Attributes:
+        reason: What happened in which epoch, without a remedy.
+        state: The weights of the best epoch before, or the initial weights.
+        kept_epoch: The epoch of these weights; 0 for the initial weights.
+        history: Metrics of the epochs before.
+    """
+
+    def __init__(
+        self, epoch: int, what: str, kept_epoch: int, state: State, history: list[EpochMetrics]
+    ) -> None:
+        self.reason = f"training diverged: {what} in epoch {epoch}"
+        self.kept_epoch, self.state, self.history = kept_epoch, state, history
+        kept = f"epoch {kept_epoch}" if kept_epoch else "the start"
+        super().__init__(
+            f"{self.reason}; the weights of {kept} are kept. Try a lower learning_rate, a lower "
+            "--order, or smaller feature values (row-normalise or standardise them)"
+        )
+
+
+class Step(ABC):
     """A model in training; :meth:`run` does the work of one epoch.
 
     The dropped entries depend on the seed and the number of the step alone.
@@ -43,7 +100,7 @@ class Step:
 
     Attributes:
         loss: Of the last epoch, on the training nodes and with dropout; likewise ``accuracy``.
-        count: Steps of the optimiser so far, a tensor on the device.
+        count: Steps of the optimizer so far, a tensor on the device.
         capturable: Whether an epoch can be recorded as a CUDA graph.
     """
 
@@ -57,20 +114,24 @@ class Step:
         self.count = torch.zeros((), dtype=torch.long, device=self.device)
         self.optimizer = Optimizer(model, config.learning_rate, config.weight_decay)
         self._dropouts = [each for each in model.modules() if isinstance(each, FeatureDropout)]
-        seed_here = torch.tensor(seed, device=self.device)
+        seed_on_device = torch.tensor(seed, device=self.device)
         for dropout in self._dropouts:
-            dropout.follow(seed_here, self.count)
+            dropout.follow(seed_on_device, self.count)
 
+    @abstractmethod
     def run(self) -> None:
         """Train for one epoch."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def scorer(self, nodes: Tensor) -> Scorer:
+        """Return a scorer of the model on some nodes."""
 
     def restart(self) -> None:
         """Return to the initial weights and the first step, in place; for capturable steps."""
         raise NotImplementedError
 
     def release(self) -> None:
-        """Free all memory but the model's, and let its dropout draw anew: no epoch follows."""
+        """Free all memory that only training needs; no epoch follows."""
         for dropout in self._dropouts:
             dropout.follow(None, None)
 
@@ -79,86 +140,213 @@ class Step:
         tensors = {f"weights.{name}": value for name, value in self.model.state_dict().items()}
         tensors["count"] = self.count
         names = {id(weight): name for name, weight in self.model.named_parameters()}
-        for weight, _, *own, _ in self.optimizer.states():
-            for what, value in zip(("mean", "square", "step"), own, strict=True):
-                tensors[f"adam.{names[id(weight)]}.{what}"] = value
+        for each in self.optimizer.states():
+            name = names[id(each.weight)]
+            tensors[f"adam.{name}.mean"] = each.mean
+            tensors[f"adam.{name}.square"] = each.square
+            tensors[f"adam.{name}.step"] = each.step
         return tensors
+
+
+class Selection:
+    """Keeps the weights of the first epoch of strictly best validation score (NOTE[D6]).
+
+    All tensors stay on the model's device, so that no epoch waits for a GPU. If a loss or the
+    selected weights are not finite, the weights selected before are kept.
+
+    Args:
+        model: At the start of training.
+        patience: Epochs without improvement after which training ends; ``None`` for never.
+    """
+
+    def __init__(self, model: nn.Module, epochs: int, patience: int | None) -> None:
+        self.patience = epochs if patience is None else patience
+        self.live = {name: value.detach() for name, value in model.state_dict().items()}
+        self.best = {name: value.clone() for name, value in self.live.items()}
+        device = next(iter(self.live.values())).device
+        self.best_score = torch.full((), -math.inf, dtype=torch.float64, device=device)
+        self.best_epoch = torch.zeros((), dtype=torch.long, device=device)
+        self.sound = torch.ones((), dtype=torch.bool, device=device)
+        self.epoch = torch.zeros((), dtype=torch.long, device=device)
+        # The columns of EpochMetrics without the epoch, and whether the model was sound.
+        rows = max(epochs, WARM_UPS)
+        self.history = torch.full((rows, 6), math.nan, dtype=torch.float64, device=device)
+        self._unknown = torch.full_like(self.best_score, math.nan)
+
+    def restart(self) -> None:
+        """Forget all epochs, in place; the model holds its initial weights again."""
+        for name, value in self.live.items():
+            self.best[name].copy_(value)
+        self.best_score.fill_(-math.inf)
+        self.best_epoch.zero_()
+        self.sound.fill_(True)
+        self.epoch.zero_()
+        self.history.fill_(math.nan)
+
+    def record(
+        self,
+        loss: Tensor,
+        accuracy: Tensor,
+        validation: tuple[Tensor, Tensor] | None,
+        test_accuracy: Tensor | None,
+    ) -> None:
+        """Record the metrics of one more epoch, and keep its weights if they are the best.
+
+        Args:
+            validation: The loss and the score of the validation nodes.
+        """
+        finite = loss.isfinite()
+        if validation is None:
+            validation = (self._unknown, self._unknown)
+        else:
+            finite = finite & validation[0].isfinite()
+        better = self.sound & finite & (validation[1] > self.best_score)
+        better = better & (self.epoch - self.best_epoch < self.patience)
+        # On a GPU, asking whether it is better would wait; there everything is computed.
+        may_be_better = better.is_cuda or bool(better)
+        if may_be_better:
+            weights_are_finite = self._weights_are_finite()
+            finite = finite & (weights_are_finite | ~better)
+            better = better & weights_are_finite
+        self.sound &= finite
+        test = self._unknown if test_accuracy is None else test_accuracy
+        row = torch.stack([x.double() for x in (loss, accuracy, *validation, test, self.sound)])
+        self.history.index_copy_(0, self.epoch.view(1), row.unsqueeze(0))
+        self.epoch += 1
+        if may_be_better:
+            self._keep(better, validation[1])
+
+    def goes_on(self) -> bool:
+        """Whether the model has not diverged and may still improve."""
+        return bool(self.sound & (self.epoch - self.best_epoch < self.patience))
+
+    def keep_last(self) -> None:
+        """Select the last epoch: the rule where no validation nodes select one."""
+        self.sound &= self._weights_are_finite()
+        self.history[self.epoch - 1, 5] = self.sound.double()
+        self._keep(self.sound, self._unknown)
+
+    def _weights_are_finite(self) -> Tensor:
+        return torch.stack([value.isfinite().all() for value in self.live.values()]).all()
+
+    def _keep(self, better: Tensor, score: Tensor) -> None:
+        for name, value in self.live.items():
+            self.best[name].copy_(torch.where(better, value, self.best[name]))
+        self.best_score.copy_(torch.where(better, score, self.best_score))
+        self.best_epoch.copy_(torch.where(better, self.epoch, self.best_epoch))
+
+    def restore(self) -> None:
+        """Put the selected weights into the model."""
+        for name, value in self.live.items():
+            value.copy_(self.best[name])
+
+    def state(self) -> State:
+        """Return the tensors that a checkpoint keeps; they are written to in place."""
+        names = ("best_score", "best_epoch", "sound", "epoch", "history")
+        best = {f"best.{name}": value for name, value in self.best.items()}
+        return {name: getattr(self, name) for name in names} | best
+
+    def metrics(self, first: int = 0) -> list[EpochMetrics]:
+        """Return the metrics of the epochs after ``first``, while the model is sound."""
+        metrics = []
+        rows = self.history[first : int(self.epoch)].tolist()
+        for epoch, (loss, train, validation_loss, score, test, sound) in enumerate(rows, first + 1):
+            if sound:
+                curve = None if math.isnan(test) else test
+                metrics.append(EpochMetrics(epoch, loss, train, validation_loss, score, curve))
+        return metrics
+
+    def result(self, test: dict[str, float] | None, *, validates: bool) -> TrainedModel | Diverged:
+        """Return the outcome, with the selected weights on the CPU."""
+        state = {
+            name: value.to("cpu", copy=True, memory_format=torch.contiguous_format)
+            for name, value in self.best.items()
+        }
+        history, best_epoch = self.metrics(), int(self.best_epoch)
+        if not self.sound:
+            # Nothing is sound after the first epoch that is not.
+            train_loss, _, validation_loss, *_ = self.history[len(history)].tolist()
+            what = "a weight became infinite"
+            if not math.isfinite(train_loss):
+                what = f"the loss became {train_loss}"
+            elif validates and not math.isfinite(validation_loss):
+                what = f"the validation loss became {validation_loss}"
+            return Diverged(len(history) + 1, what, best_epoch, state, history)
+        validation_score = history[best_epoch - 1].validation_score
+        return TrainedModel(state, best_epoch, validation_score, test, tuple(history))
 
 
 def fit(
     step: Step,
+    split: Split,
     *,
-    validation: Scorer | None,
-    curve: Scorer | None = None,
-    test: Callable[[], dict[str, float]] | None = None,
     checkpoint: Checkpoint | None = None,
     on_epochs: Callable[[int], None] | None = None,
     on_metrics: Callable[[EpochMetrics], None] | None = None,
 ) -> TrainedModel | Diverged:
-    """Train for all epochs of the configuration, select one, and return the outcome.
+    """Train for all epochs of the configuration, select one, and only then score the test nodes.
 
-    The loop ends early when the model has diverged, or has not improved for ``config.patience``
+    Training ends early when the model has diverged, or has not improved for ``config.patience``
     epochs. An epoch of a step that is ``capturable`` is recorded as a CUDA graph and replayed.
 
     Args:
         step: Does the work of an epoch; its weights are the start. Afterwards its model holds the
             selected weights, and nothing else of it can be used.
-        validation: Scores the validation nodes; without it, the last epoch is selected.
-        curve: Scores the test nodes in each epoch, for a figure.
-        test: Returns every metric of the test nodes; called only when the epoch is selected.
-            ``None`` does not read them.
+        split: Without validation nodes, the last epoch is selected; without test nodes, none are
+            scored. The training nodes are those of the step.
         checkpoint: Where training is resumed from, if the file exists, and saved to.
         on_epochs: Called regularly with the number of epochs done since the last call; an
             exception raised in it stops the training.
         on_metrics: Called with the metrics of each epoch.
     """
-    epochs = step.config.epochs
-    selection = Selection(step.model, epochs, None if validation is None else step.config.patience)
-    report = on_epochs or (lambda count: None)
+    config, report = step.config, on_epochs or (lambda count: None)
+    curve = step.scorer(split.test) if config.test_curve else None
+    validation = step.scorer(split.validation) if split.validation.numel() else None
+    selection = Selection(step.model, config.epochs, config.patience if validation else None)
 
-    def run_and_record() -> None:
+    def run_epoch() -> None:
         step.run()
-        selection.record(
-            (step.loss, step.accuracy),
-            None if validation is None else validation(),
-            None if curve is None else curve()[1],
-        )
+        validated = None if validation is None else validation()
+        test_accuracy = None if curve is None else curve()[1]
+        selection.record(step.loss, step.accuracy, validated, test_accuracy)
 
     def restart() -> None:
         step.restart()
         selection.restart()
 
-    run_epoch, wait = run_and_record, 1
+    run, epochs_per_wait = run_epoch, 1
     if step.capturable:
-        run_epoch, wait = capture(run_and_record, restart, step.device), _EPOCHS_PER_WAIT
+        run, epochs_per_wait = capture(run_epoch, restart, step.device), _EPOCHS_PER_WAIT
     reported = 0
     if checkpoint is not None:
         checkpoint.load(step.state(), selection.state())
         reported = int(selection.epoch)
         if reported:
             report(reported)
-    for epoch in range(reported + 1, epochs + 1):
+    for epoch in range(reported + 1, config.epochs + 1):
         # Asked before each epoch, so that a training resumed where it should end does end.
         if reported == epoch - 1 and not selection.goes_on():
             break
-        run_epoch()
-        if epoch % wait and epoch != epochs:
+        run()
+        if epoch % epochs_per_wait and epoch != config.epochs:
             continue
         if step.capturable:
             torch.cuda.synchronize(step.device)
-        if checkpoint is not None and epoch != epochs and bool(selection.sound):
+        if checkpoint is not None and epoch != config.epochs and bool(selection.sound):
             checkpoint.save(epoch, step.state(), selection.state())
         if on_metrics is not None:
             for metrics in selection.metrics(first=reported):
                 on_metrics(metrics)
         report(epoch - reported)
         reported = epoch
-    if reported < epochs and bool(selection.sound):
-        report(epochs - reported)  # stopped early: there is nothing left to do
-    del run_epoch  # a CUDA graph keeps memory
+    if reported < config.epochs and bool(selection.sound):
+        report(config.epochs - reported)  # stopped early: there is nothing left to do
+    del run  # a CUDA graph keeps memory
     if validation is None:
         selection.keep_last()
     selection.restore()
     step.release()
-    tested = test() if test is not None and bool(selection.sound) else None
-    return selection.result(tested)
+    tested = None
+    if split.test.numel() and bool(selection.sound):
+        tested = (curve or step.scorer(split.test)).evaluate()
+    return selection.result(tested, validates=validation is not None)

@@ -1,13 +1,14 @@
 """Metrics of predictions, as scikit-learn defines them, and which one fits which task.
 
-The command line shows the names, so this module imports NumPy and scikit-learn only to compute.
+To add one, write its function and an entry of :data:`METRICS`. The command line shows the names,
+so this module imports NumPy and scikit-learn only to compute.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,32 +21,161 @@ if TYPE_CHECKING:
 
 Task = Literal["binary", "multiclass", "regression"]
 
-_CLASSES: tuple[Task, ...] = ("binary", "multiclass")
-_NUMBER: tuple[Task, ...] = ("regression",)
+_CALIBRATION_BINS = 10
+
+
+def _accuracy(y: Array, scores: Array, positive: int) -> Any:
+    from sklearn.metrics import accuracy_score
+
+    return accuracy_score(y, scores.argmax(axis=1))
+
+
+def _balanced_accuracy(y: Array, scores: Array, positive: int) -> Any:
+    from sklearn.metrics import balanced_accuracy_score
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a predicted class without nodes
+        return balanced_accuracy_score(y, scores.argmax(axis=1))
+
+
+def _f1_macro(y: Array, scores: Array, positive: int) -> Any:
+    from sklearn.metrics import f1_score
+
+    return f1_score(y, scores.argmax(axis=1), average="macro", zero_division=0)
+
+
+def _roc_auc(y: Array, scores: Array, positive: int) -> Any:
+    """Compute scikit-learn's ``roc_auc_score``, by ranks: fast enough for every epoch."""
+    import numpy as np
+
+    def of_class(is_class: Array, margins: Array) -> Any:
+        _, place, counts = np.unique(margins, return_inverse=True, return_counts=True)
+        ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
+        positives = is_class.sum()
+        pairs = positives * (len(is_class) - positives)
+        return (ranks[is_class].sum() - positives * (positives + 1) / 2) / pairs
+
+    return _one_against_the_others(of_class, y, scores, positive)
+
+
+def _average_precision(y: Array, scores: Array, positive: int) -> Any:
+    from sklearn.metrics import average_precision_score
+
+    return _one_against_the_others(average_precision_score, y, scores, positive)
+
+
+def _one_against_the_others(
+    of_class: Callable[[Array, Array], Any], y: Array, scores: Array, positive: int
+) -> Any:
+    """Compute a metric of the positive class of two, or the mean over several classes."""
+    import numpy as np
+
+    is_class = np.arange(scores.shape[1]) == y[:, None]
+    present = np.flatnonzero(is_class.any(axis=0) & ~is_class.all(axis=0))
+    if not present.size:
+        return math.nan
+    if scores.shape[1] == 2:
+        # The margin ranks as the probability does, but never saturates.
+        return of_class(is_class[:, positive], (scores - scores[:, ::-1])[:, positive])
+    probabilities = _softmax(scores)
+    return np.mean([of_class(is_class[:, c], probabilities[:, c]) for c in present])
+
+
+def _log_loss(y: Array, scores: Array, positive: int) -> Any:
+    from sklearn.metrics import log_loss
+
+    return log_loss(y, _softmax(scores), labels=list(range(scores.shape[1])))
+
+
+def _brier(y: Array, scores: Array, positive: int) -> Any:
+    import numpy as np
+
+    is_class = np.arange(scores.shape[1]) == y[:, None]
+    return np.square(_softmax(scores) - is_class).sum(axis=1).mean() / 2
+
+
+def _calibration_error(y: Array, scores: Array, positive: int) -> Any:
+    """Compute the mean gap between confidence and accuracy, over bins of confidence."""
+    import numpy as np
+
+    probabilities = _softmax(scores)
+    confidence, is_correct = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
+    bins = np.minimum((confidence * _CALIBRATION_BINS).astype(int), _CALIBRATION_BINS - 1)
+    gaps = [
+        abs(confidence[bins == each].mean() - is_correct[bins == each].mean())
+        * (bins == each).mean()
+        for each in np.unique(bins)
+    ]
+    return sum(gaps)
+
+
+def _softmax(scores: Array) -> Array:
+    from scipy.special import softmax
+
+    probabilities: Array = softmax(scores, axis=1)
+    return probabilities
+
+
+def _r2(y: Array, scores: Array, positive: int) -> Any:
+    from sklearn.metrics import r2_score
+
+    return r2_score(y, scores[:, 0]) if len(y) > 1 else math.nan
+
+
+def _rmse(y: Array, scores: Array, positive: int) -> Any:
+    from sklearn.metrics import root_mean_squared_error
+
+    return root_mean_squared_error(y, scores[:, 0])
+
+
+def _mae(y: Array, scores: Array, positive: int) -> Any:
+    from sklearn.metrics import mean_absolute_error
+
+    return mean_absolute_error(y, scores[:, 0])
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: the tasks it fits, whether it should grow, and how it is shown."""
+    """A metric of classes or of numbers.
+
+    Attributes:
+        title: How it is shown.
+        function: Takes labels; scores ``[nodes, classes]`` before softmax, or numbers
+            ``[nodes, 1]``; and the positive class of two. NaN where it is not defined.
+        of_numbers: It is for numbers, not for classes.
+        shown: How its values are shown.
+    """
 
     title: str
-    tasks: tuple[Task, ...]
-    grows: bool = True
+    function: Callable[[Array, Array, int], Any]
+    greater_is_better: bool = True
+    of_numbers: bool = False
     shown: Literal["percent", "number", "in unit of target"] = "percent"
+
+    @property
+    def sign(self) -> int:
+        """What values are multiplied by so that greater ones are better."""
+        return 1 if self.greater_is_better else -1
+
+    def fits(self, task: Task) -> bool:
+        """Whether it measures predictions of a task."""
+        return self.of_numbers == (task == "regression")
 
 
 METRICS: Mapping[str, Metric] = {
-    "accuracy": Metric("accuracy", _CLASSES),
-    "roc_auc": Metric("ROC-AUC", _CLASSES),
-    "average_precision": Metric("average precision", _CLASSES),
-    "balanced_accuracy": Metric("balanced accuracy", _CLASSES),
-    "f1_macro": Metric("macro F1", _CLASSES),
-    "log_loss": Metric("log loss", _CLASSES, grows=False, shown="number"),
-    "brier": Metric("Brier score", _CLASSES, grows=False, shown="number"),
-    "calibration_error": Metric("calibration error", _CLASSES, grows=False),
-    "r2": Metric("R²", _NUMBER, shown="number"),
-    "rmse": Metric("RMSE", _NUMBER, grows=False, shown="in unit of target"),
-    "mae": Metric("MAE", _NUMBER, grows=False, shown="in unit of target"),
+    "accuracy": Metric("accuracy", _accuracy),
+    "roc_auc": Metric("ROC-AUC", _roc_auc),
+    "average_precision": Metric("average precision", _average_precision),
+    "balanced_accuracy": Metric("balanced accuracy", _balanced_accuracy),
+    "f1_macro": Metric("macro F1", _f1_macro),
+    "log_loss": Metric("log loss", _log_loss, greater_is_better=False, shown="number"),
+    "brier": Metric("Brier score", _brier, greater_is_better=False, shown="number"),
+    "calibration_error": Metric("calibration error", _calibration_error, greater_is_better=False),
+    "r2": Metric("R²", _r2, of_numbers=True, shown="number"),
+    "rmse": Metric(
+        "RMSE", _rmse, greater_is_better=False, of_numbers=True, shown="in unit of target"
+    ),
+    "mae": Metric("MAE", _mae, greater_is_better=False, of_numbers=True, shown="in unit of target"),
 }
 """Every metric by name. Of several classes, ROC-AUC and average precision are means over the
 classes, each against the others. Of two, average precision is that of :func:`positive_class`."""
@@ -57,41 +187,41 @@ DEFAULT_METRICS: Mapping[Task, str] = {
 }
 """The metric that selects epochs and settings on tables."""
 
-_BINS = 10
 
-
-def task_of_outputs(num_classes: int) -> Task:
+def task_of_outputs(num_outputs: int) -> Task:
     """Return the task of a model by its number of outputs: one is a number."""
-    return {1: "regression", 2: "binary"}.get(num_classes, "multiclass")  # type: ignore[return-value]
+    if num_outputs == 1:
+        return "regression"
+    return "binary" if num_outputs == 2 else "multiclass"
 
 
 def check_metric(name: str, task: Task) -> str:
     """Return a metric's name if it fits the task."""
     if name not in METRICS:
         raise unknown_name("metric", name, METRICS)
-    if task not in METRICS[name].tasks:
+    if not METRICS[name].fits(task):
         target = "a number" if task == "regression" else "classes"
-        fitting = ", ".join(each for each, metric in METRICS.items() if task in metric.tasks)
+        fitting = ", ".join(each for each, metric in METRICS.items() if metric.fits(task))
         raise BadInput(
             f"metric {name!r} does not fit a target of {target}; choose one of {fitting}"
         )
     return name
 
 
-def selecting_metric(name: str | None, num_classes: int) -> str:
+def selecting_metric(name: str | None, num_outputs: int) -> str:
     """Return the metric that selects epochs: by default the accuracy, or R² of a number."""
-    task = task_of_outputs(num_classes)
+    task = task_of_outputs(num_outputs)
     return check_metric(name or ("r2" if task == "regression" else "accuracy"), task)
 
 
-def check_defined(name: str, y: Array, num_classes: int) -> None:
+def check_defined(name: str, y: Array, num_outputs: int) -> None:
     """Refuse validation nodes on which a metric is not defined, such as ROC-AUC of one class."""
     import numpy as np
 
-    if len(y) and math.isnan(compute(name, y, np.zeros((len(y), num_classes)))):
-        held = f"all of class {y[0]}" if num_classes > 1 else "fewer than two"
+    if len(y) and math.isnan(compute(name, y, np.zeros((len(y), num_outputs)))):
+        labels = f"all of class {y[0]}" if num_outputs > 1 else "fewer than two"
         raise BadInput(
-            f"metric {name!r} cannot be computed on the validation nodes, which are {held}: give "
+            f"metric {name!r} cannot be computed on the validation nodes, which are {labels}: give "
             "more validation nodes, or another metric"
         )
 
@@ -102,7 +232,7 @@ def positive_class(y: Array) -> int:
 
 
 def evaluate(y: Array, scores: Array, positive: int | None = None) -> dict[str, float]:
-    """Return every metric of some nodes; NaN where one is not defined, as ROC-AUC of one class.
+    """Return every metric of a task; NaN where one is not defined, as ROC-AUC of one class.
 
     Args:
         y: Class of each node, or its number.
@@ -114,80 +244,16 @@ def evaluate(y: Array, scores: Array, positive: int | None = None) -> dict[str, 
     return {
         name: compute(name, y, scores, positive)
         for name, metric in METRICS.items()
-        if task in metric.tasks
+        if metric.fits(task)
     }
 
 
-def compute(
-    name: str,
-    y: Array,
-    scores: Array,
-    positive: int | None = None,
-) -> float:
+def compute(name: str, y: Array, scores: Array, positive: int | None = None) -> float:
     """Return one metric; see :func:`evaluate`."""
     import numpy as np
-    from scipy.special import softmax
-    from sklearn import metrics
 
     scores = scores.astype(np.float64)
     if not np.isfinite(scores).all():
         return math.nan
-    if name == "r2":
-        return float(metrics.r2_score(y, scores[:, 0])) if len(y) > 1 else math.nan
-    if name == "rmse":
-        return float(metrics.root_mean_squared_error(y, scores[:, 0]))
-    if name == "mae":
-        return float(metrics.mean_absolute_error(y, scores[:, 0]))
-    num_classes = scores.shape[1]
-    if name in ("accuracy", "balanced_accuracy", "f1_macro"):
-        predicted = scores.argmax(axis=1)
-        if name == "accuracy":
-            return float(metrics.accuracy_score(y, predicted))
-        if name == "balanced_accuracy":
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # a predicted class without nodes
-                return float(metrics.balanced_accuracy_score(y, predicted))
-        return float(metrics.f1_score(y, predicted, average="macro", zero_division=0))
-    probabilities = softmax(scores, axis=1)
-    one_hot = np.eye(num_classes)[y]
-    if name == "log_loss":
-        return float(metrics.log_loss(y, probabilities, labels=np.arange(num_classes)))
-    if name == "brier":
-        return float(np.square(probabilities - one_hot).sum(axis=1).mean() / 2)
-    if name == "calibration_error":
-        return _calibration_error(y, probabilities)
-    present = np.flatnonzero(one_hot.any(axis=0) & ~one_hot.all(axis=0))
-    if not present.size:
-        return math.nan
-    # For two classes the margin ranks as the probability does, but never saturates.
-    margins = scores - scores[:, ::-1] if num_classes == 2 else probabilities
-    columns = present.tolist()
-    if num_classes == 2:
-        columns = [positive_class(y) if positive is None else positive]
-    function = _roc_auc if name == "roc_auc" else metrics.average_precision_score
-    return float(np.mean([function(one_hot[:, each], margins[:, each]) for each in columns]))
-
-
-def _roc_auc(y: Array, scores: Array) -> float:
-    """Return scikit-learn's ``roc_auc_score``, by ranks: fast enough for every epoch."""
-    import numpy as np
-
-    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
-    positive = y > 0
-    of_class = positive.sum()
-    pairs = of_class * (len(y) - of_class)
-    return float((ranks[positive].sum() - of_class * (of_class + 1) / 2) / pairs)
-
-
-def _calibration_error(y: Array, probabilities: Array) -> float:
-    """Return the mean gap between confidence and accuracy, over ten bins of confidence."""
-    import numpy as np
-
-    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
-    bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
-    gaps = [
-        abs(confidence[bins == each].mean() - right[bins == each].mean()) * (bins == each).mean()
-        for each in np.unique(bins)
-    ]
-    return float(sum(gaps))
+    positive = positive_class(y) if positive is None else positive
+    return float(METRICS[name].function(y, scores, positive))

@@ -96,6 +96,23 @@ class Loss:
         return loss, (1 - 2 * loss).double(), (weighted / count).unsqueeze(-1)
 
 
+def score_rows(
+    loss_of: Loss, scores: Tensor, labels: Tensor, count: int, node_weights: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Score some of ``count`` nodes.
+
+    Returns:
+        The sum of the losses and the number of correct predictions (of numbers, what adds up to
+        R² times their number), in float64, and the gradient, for the scores, of the loss divided
+        by ``count``.
+    """
+    mean, accuracy, grad = loss_of(scores.detach(), labels.to(scores.device), count, node_weights)
+    loss, num_correct = mean.double() * count, (accuracy * count).round()
+    if labels.is_floating_point():
+        num_correct = labels.numel() - 2 * loss  # so that the parts add up to the whole
+    return loss, num_correct, grad
+
+
 def class_weights(
     wanted: str | Sequence[float] | None, y: Tensor, num_classes: int
 ) -> Tensor | None:

@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+
+
+class AdamState(NamedTuple):
+    """A weight with what Adam keeps of it.
+
+    Attributes:
+        memory: The weight as it lies in memory; ``mean`` and ``square`` lie alike.
+        mean: Running mean of the gradients.
+        square: Running mean of their squares.
+        step: Number of steps, a tensor.
+        decay: Rate of the weight decay.
+    """
+
+    weight: Tensor
+    memory: Tensor
+    mean: Tensor
+    square: Tensor
+    step: Tensor
+    decay: float
 
 
 class Optimizer:
@@ -55,16 +75,17 @@ class Optimizer:
             memory.grad = None if gradient is None else gradient.permute(order).contiguous()
         self._adam.step()
 
-    def states(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor, Tensor, float]]:
-        """Yield each weight, its memory, running means and step, and its decay rate."""
+    def states(self) -> Iterator[AdamState]:
+        """Yield what belongs to each weight."""
         for weight, memory, decay in zip(self.weights, self._memory, self._decays, strict=True):
             state = self._adam.state[memory]
-            yield weight, memory, state["exp_avg"], state["exp_avg_sq"], state["step"], decay
+            of_steps = state["exp_avg"], state["exp_avg_sq"], state["step"]
+            yield AdamState(weight, memory, *of_steps, decay)
 
     def reset(self) -> None:
         """Forget all steps, in place."""
-        for _, _, *state, _ in self.states():
-            for tensor in state:
+        for each in self.states():
+            for tensor in (each.mean, each.square, each.step):
                 tensor.zero_()
 
 

@@ -32,7 +32,7 @@ from crossgcn.data.files import (
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, Note
 from crossgcn.training.checkpoints import CHECKPOINT, MODEL_FILES, WEIGHTS, differences
-from crossgcn.training.selection import EpochMetrics
+from crossgcn.training.loop import EpochMetrics
 
 RECORD, EPOCHS, RESULT = "run.json", "epochs.csv", "result.json"
 

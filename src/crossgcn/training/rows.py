@@ -15,8 +15,10 @@ from torch import Tensor
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput
+from crossgcn.graph.hops import HopColumns
+from crossgcn.graph.neighbourhood import NeighbourLabels
 from crossgcn.graph.sparse_matrix import Features, SparseMatrix
-from crossgcn.graph.standardise import HopRows
+from crossgcn.graph.standardise import HopRows, Scale, fit_scale
 from crossgcn.kernels import has_numba
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.checkpoints import Checkpoint
@@ -29,10 +31,9 @@ from crossgcn.training.device import (
     enough_memory,
     multiplying_in,
 )
-from crossgcn.training.loop import Step
-from crossgcn.training.objective import Loss, class_weights, scale_node_weights
-from crossgcn.training.scoring import Predicted, Scorer, check_scoring, fit_and_test, standardised
-from crossgcn.training.selection import Diverged, TrainedModel
+from crossgcn.training.loop import Diverged, Step, TrainedModel, fit
+from crossgcn.training.objective import Loss, class_weights, scale_node_weights, score_rows
+from crossgcn.training.scoring import RowScorer, check_scoring
 
 if TYPE_CHECKING:
     from crossgcn.training.compiled.hops import HopPasses
@@ -42,10 +43,6 @@ BAG_SHARE = 0.9
 
 _ENTRIES_AHEAD = 1 << 18
 """Entries of several batches that are read at once."""
-_ROWS_AT_ONCE = 4096
-"""Rows that are scored at once."""
-_KEPT_BYTES = 256 << 20
-"""Rows up to this size are kept from one evaluation to the next."""
 
 
 class Batch(NamedTuple):
@@ -101,10 +98,7 @@ class RowStep(Step):
     If rows are read from a GPU's memory, a step on a full batch is recorded as a CUDA graph.
 
     Args:
-        in_bag: Which nodes train which bag of the model, bool ``[bags, nodes]``; all train a
-            model without bags.
-        class_weights: As for :class:`~crossgcn.training.objective.Loss`.
-        node_weights: Weight of each node in the loss, ``[nodes]``.
+        node_weights: Weight of each training node in the loss.
     """
 
     model: CrossHops
@@ -116,31 +110,43 @@ class RowStep(Step):
         config: RunConfig,
         *,
         seed: int,
-        in_bag: Tensor | None = None,
-        class_weights: Tensor | None = None,
         node_weights: Tensor | None = None,
     ) -> None:
         super().__init__(model, config, seed)
         self.batches = batches
-        # Rows of nodes, because batches select nodes.
-        self._in_bag = None if in_bag is None else in_bag.to(self.device).t().contiguous()
-        self._node_weights = None if node_weights is None else node_weights.to(batches.nodes.device)
-        self._loss = Loss(model.num_outputs, class_weights, model.target_scale)
+        nodes, labels = batches.nodes, batches.rows.labels
+        train = nodes.to(labels.device)
+        weights = class_weights(config.class_weight, labels[train], model.num_outputs)
+        weights = None if weights is None else weights.to(self.device)
+        self._loss = Loss(model.num_outputs, weights, model.target_scale)
+        self._in_bag = _draw_bags(model.bags, train, labels, seed)
+        if self._in_bag is not None:
+            # Rows of nodes, because batches select nodes.
+            self._in_bag = self._in_bag.to(self.device).t().contiguous()
         # Not the number of a batch's nodes in the bag, which varies from batch to batch.
-        self._bag_share = 1.0 if in_bag is None else BAG_SHARE
+        self._bag_share = 1.0 if self._in_bag is None else BAG_SHARE
+        self._node_weights: Tensor | None = None
+        scaled = scale_node_weights(node_weights, train.numel())
+        if scaled is not None:
+            of_all = torch.zeros(labels.numel()).index_copy(0, train, scaled)
+            self._node_weights = of_all.to(nodes.device)
         self._totals = torch.zeros(2, dtype=torch.float64, device=self.device)
         self._passes: HopPasses | None = None
         if self.device.type == "cpu" and has_numba():
             from crossgcn.training.compiled.hops import HopPasses
 
             self._passes = HopPasses.of(model)
-        is_weighted = class_weights is not None or node_weights is not None
+        is_weighted = weights is not None or scaled is not None
         self._scores_bags = (
             self._passes is not None and model.target_scale is None and not is_weighted
         )
-        self._records = batches.nodes.is_cuda and can_be_recorded(model, self.device)
-        self._full_batch = batches.nodes[: batches.batch_size].clone()
+        self._records = nodes.is_cuda and can_be_recorded(model, self.device)
+        self._full_batch = nodes[: batches.batch_size].clone()
         self._replay: Callable[[], None] | None = None
+
+    def scorer(self, nodes: Tensor) -> RowScorer:
+        """Return a scorer of the model on some nodes."""
+        return RowScorer(self.model, self.batches.rows, nodes, self.config, self.device)
 
     def run(self) -> None:
         """Train on each batch of the next epoch."""
@@ -219,61 +225,6 @@ class RowStep(Step):
         return grad
 
 
-class RowScorer(Scorer):
-    """Scores rows of some nodes."""
-
-    def __init__(
-        self,
-        model: CrossHops,
-        rows: HopRows,
-        nodes: Tensor,
-        config: RunConfig,
-        device: torch.device,
-    ) -> None:
-        super().__init__(model, config, rows.labels)
-        self._rows, self._nodes, self._device = rows, nodes, device
-        self._loss = Loss(model.num_outputs, target_scale=model.target_scale)
-        self._kept: list[Batch] | None = None
-
-    def _score(self, *, keep: bool) -> tuple[Tensor, Tensor, Predicted | None]:
-        self.model.eval()
-        count = self._nodes.numel()
-        totals = torch.zeros(2, dtype=torch.float64, device=self._device)
-        predicted = []
-        with multiplying_in(self.precision, self._device):
-            for batch in self._kept if self._kept is not None else self._read():
-                scores = self.model(batch.x.to(self._device))
-                own = standardised(self.model, scores)
-                totals += torch.stack(score_rows(self._loss, own, batch.labels, count)[:2])
-                if keep:
-                    predicted.append(scores.double().cpu())
-        means = totals / count
-        if not keep:
-            return means[0], means[1], None
-        labels = self._rows.labels[self._nodes]
-        return means[0], means[1], (labels.numpy(), torch.cat(predicted).numpy())
-
-    def _predict(self) -> Predicted:
-        predicted = self._score(keep=True)[2]
-        assert predicted is not None
-        return predicted
-
-    def _read(self) -> Iterator[Batch]:
-        """Yield the rows; keep them for the next time if they are small."""
-        kept, size = [], 0
-        for nodes in torch.split(self._nodes, _ROWS_AT_ONCE):
-            x = self._rows.rows(nodes.to(self._rows.device))
-            batch = Batch(nodes, x, self._rows.labels[nodes])
-            size += x.nbytes if isinstance(x, Tensor) else 3 * x.values.nbytes
-            if size <= _KEPT_BYTES:
-                kept.append(batch)
-            else:
-                kept.clear()
-            yield batch
-        if size <= _KEPT_BYTES:
-            self._kept = kept
-
-
 def train_rows(
     model: CrossHops,
     rows: HopRows,
@@ -281,21 +232,17 @@ def train_rows(
     config: RunConfig,
     *,
     seed: int,
-    read_test: bool = True,
     device: str | torch.device = "cpu",
+    node_weights: Tensor | None = None,
     checkpoint: Checkpoint | None = None,
     on_epochs: Callable[[int], None] | None = None,
-    node_weights: Tensor | None = None,
 ) -> TrainedModel | Diverged:
     """Train a model on batches of rows, and select the epoch of the best validation score.
 
     Args:
         model: Trained in place; holds the selected weights afterwards.
-        split: Without validation nodes, the last epoch is kept.
+        split: As for :func:`~crossgcn.training.loop.fit`, like ``checkpoint`` and ``on_epochs``.
         seed: Decides the batches, the bags and the dropped entries.
-        read_test: Score the test nodes at the end.
-        checkpoint: Where checkpoints are written; training continues from one that exists.
-        on_epochs: As for :func:`~crossgcn.training.loop.fit`.
         node_weights: Weight of each training node in the loss.
     """
     check_scoring(config, model.num_outputs, rows.labels[split.validation])
@@ -304,46 +251,31 @@ def train_rows(
     batch_size = config.batch_size or split.train.numel()
     sizes = f"a batch of {batch_size:,} rows of {rows.num_columns:,} columns"
     with enough_memory(sizes, device, "lower batch_size"):
-        own = rows.labels[split.train]
-        weights = class_weights(config.class_weight, own, model.num_outputs)
-        of_nodes = scale_node_weights(node_weights, split.train.numel())
-        if of_nodes is not None:
-            of_nodes = torch.zeros(rows.labels.numel()).index_copy(0, split.train, of_nodes)
         step = RowStep(
             model.to(device),
             RowBatches(rows, split.train, batch_size, seed),
             config,
             seed=seed,
-            in_bag=_draw_bags(model.bags, split.train, rows.labels, seed),
-            class_weights=None if weights is None else weights.to(device),
-            node_weights=of_nodes,
+            node_weights=node_weights,
         )
-        return fit_and_test(
-            step,
-            lambda nodes: RowScorer(model, rows, nodes, config, device),
-            split.validation if split.validation.numel() else None,
-            split.test,
-            read_test=read_test,
-            checkpoint=checkpoint,
-            on_epochs=on_epochs,
-        )
+        return fit(step, split, checkpoint=checkpoint, on_epochs=on_epochs)
 
 
-def score_rows(
-    loss_of: Loss, scores: Tensor, labels: Tensor, count: int, node_weights: Tensor | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Score some of ``count`` nodes.
+def rows_of_hops(
+    model: CrossHops, hops: HopColumns, y: Tensor, labels: NeighbourLabels | None
+) -> HopRows:
+    """Return a model's standardised columns; their scale and smoothing are set in the model.
 
-    Returns:
-        The sum of the losses and the number of correct predictions (of numbers, what adds up to
-        R² times their number), in float64, and the gradient, for the scores, of the loss divided
-        by ``count``.
+    ``labels`` are those that neighbours show, if the model reads them.
     """
-    mean, accuracy, grad = loss_of(scores.detach(), labels.to(scores.device), count, node_weights)
-    loss, num_correct = mean.double() * count, (accuracy * count).round()
-    if labels.is_floating_point():
-        num_correct = labels.numel() - 2 * loss  # so that the parts add up to the whole
-    return loss, num_correct, grad
+    parts, scale = [hops.without_labels], hops.scale
+    if labels is not None:
+        shown = hops.label_columns(labels)
+        parts.append(shown)
+        both = zip(scale, fit_scale(shown, 0), strict=True)
+        scale = Scale(*(torch.cat(pair) for pair in both))
+    model.set_scale(scale, hops.smoothing)
+    return HopRows(parts, scale, y)
 
 
 def _draw_bags(bags: int, nodes: Tensor, labels: Tensor, seed: int) -> Tensor | None:

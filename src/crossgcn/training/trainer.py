@@ -18,7 +18,11 @@ from crossgcn.data.files import sha256_of_json
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
-from crossgcn.graph.hops import HopColumns
+from crossgcn.graph import PreparedGraph
+from crossgcn.graph.hops import HopColumns, HopPlan
+from crossgcn.graph.neighbourhood import neighbour_labels
+from crossgcn.graph.sparse_matrix import Features
+from crossgcn.graph.standardise import HopRows
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
@@ -26,7 +30,7 @@ from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint, save_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import choose_device
 from crossgcn.training.full_batch import fit_full_batch
-from crossgcn.training.inputs import Inputs
+from crossgcn.training.loop import Diverged, TrainedModel
 from crossgcn.training.metrics import positive_class, selecting_metric, task_of_outputs
 from crossgcn.training.objective import fit_target_scale
 from crossgcn.training.records import (
@@ -37,11 +41,16 @@ from crossgcn.training.records import (
     write_epochs,
     write_record,
 )
-from crossgcn.training.rows import train_rows
-from crossgcn.training.selection import Diverged, TrainedModel
+from crossgcn.training.rows import rows_of_hops, train_rows
 
 Record = dict[str, Any]
 OnEpochs = Callable[[int], None]
+
+SHARED_SETTINGS = ("dataset", "splits", "num_splits", "train", "seed")
+"""Settings that configurations must have in common to be trained on the same splits."""
+
+_COPIES, _SHARE = 3, 0.5
+"""Copies of columns that exist at once, and the share of a GPU's free memory that they may take."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +69,14 @@ class Run:
 class Trainer:
     """Trains the runs of one experiment, which share the graph and the splits.
 
+    What models read is prepared once: the graph, or columns of neighbourhoods of some hops. On a
+    GPU with enough memory, these columns are computed there, and stay there.
+
     Args:
         splits: The splits that runs refer to by position.
         preprocess: The meaning of features and classes; classes are numbered when left out.
-        columns: Columns of neighbourhoods; see :class:`~crossgcn.training.inputs.Inputs`.
+        columns: Columns of neighbourhoods that were computed before; those of another number of
+            hops are computed here.
         training: Saved with the models: how to train them again.
     """
 
@@ -80,8 +93,8 @@ class Trainer:
         training: Mapping[str, Any] | None = None,
     ) -> None:
         self.device = choose_device(device)
-        self.inputs = Inputs(data, columns=columns, device=self.device)
         self.y: Tensor = data.y
+        self.num_features = int(data.x.size(1))
         self.num_classes: int = data.num_classes
         self.description = describe_dataset(data)
         self.splits = splits
@@ -91,6 +104,14 @@ class Trainer:
         self.preprocess = preprocess or Preprocess.numbered(data.num_classes)
         if preprocess is not None:
             self.description["preprocess_sha256"] = sha256_of_json(preprocess.to_json())
+        self._data: Data | None = data
+        self._is_directed = data.get("directed") is True
+        self._graph: PreparedGraph | None = None
+        self._hops = {} if columns is None else {columns.plan.hops: columns}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle for other processes what is prepared, without the data."""
+        return {**self.__dict__, "_data": None}
 
     def identity(self, run: Run) -> Record:
         """Return what makes a run this run; a record with equal entries is its result."""
@@ -105,33 +126,93 @@ class Trainer:
 
     def prepare(self, runs: Iterable[Run]) -> None:
         """Compute what these runs share, before processes divide them."""
-        self.inputs.prepare(run.config for run in runs)
+        for run in runs:
+            if run.config.takes_hops:
+                self._hops_of(run.config.hops or HopPlan.hops)
+            else:
+                self.graph()
+
+    def graph(self) -> PreparedGraph:
+        """Return the graph, prepared for models that take its features and edges."""
+        if self._graph is None:
+            data = self._unprepared
+            self._graph = PreparedGraph(data.x, data.edge_index, data.edge_weight)
+        return self._graph
+
+    def hop_columns(self, hops: int, split: Split, *, labels: bool) -> Features:
+        """Return the columns of all nodes and their neighbourhoods, not standardised.
+
+        With ``labels``, neighbours show those of the split's training nodes.
+        """
+        columns = self._hops_of(hops)
+        if not labels:
+            return columns.without_labels.to("cpu")
+        return columns.with_labels(neighbour_labels(self.y, split.train, self.num_classes))
+
+    def hop_rows(self, model: CrossHops, split: Split) -> HopRows:
+        """Return the standardised columns of a model, and set their scale in it."""
+        labels = None
+        if model.plan.num_labels:
+            labels = neighbour_labels(self.y, split.train, self.num_classes)
+        return rows_of_hops(model, self._hops_of(model.plan.hops), self.y, labels)
+
+    def _hops_of(self, hops: int) -> HopColumns:
+        if hops not in self._hops:
+            data = self._unprepared
+            self._hops[hops] = HopColumns(
+                data.x,
+                data.edge_index,
+                data.get("edge_weight"),
+                hops=hops,
+                directed=self._is_directed,
+                device=self.device if _fits_on(self.device, data, hops) else None,
+            )
+        return self._hops[hops]
+
+    @property
+    def _unprepared(self) -> Data:
+        assert self._data is not None, "the process that started this one should have prepared this"
+        return self._data
 
     def train(self, run: Run, on_epochs: OnEpochs | None = None) -> Record | WorkFailed:
         """Train a run; return its record, or why it diverged.
 
         Its folder holds the record, and of a run that diverged the last good weights.
         """
-        started = time.perf_counter()
-        record = self.identity(run)
-        with seeded(record["seed"]):
-            model = self._build(run.config, self.splits[run.split])
+        started, record = time.perf_counter(), self.identity(run)
+        model = self.build(run)
         record["parameters"] = sum(weight.numel() for weight in model.parameters())
         with using_threads(self.threads):
             record["environment"] = describe_environment(self.device)
             result = self._fit(run, model, on_epochs)
-        return self._write(run, record, result, time.perf_counter() - started)
+        if isinstance(result, Diverged):
+            record["status"] = "diverged"
+        else:
+            record |= self._describe(run, result)
+            record["seconds"] = time.perf_counter() - started
+        if run.folder is not None:
+            self._write(run, run.folder, record, result)
+        if isinstance(result, Diverged):
+            # Not the error itself: its weights would have to travel between processes.
+            name = f"{run.config.model} ({run.config.num_layers}-layer), split {run.split}"
+            return WorkFailed(f"{name}: {result}")
+        return record
 
-    def _build(self, config: RunConfig, split: Split | None = None) -> NodeClassifier:
-        in_channels, settings = self.inputs.num_features, self._settings(config)
-        model = build_model(config.model, in_channels, self.num_classes, **settings)
-        if split is not None and self.num_classes == 1:
-            fit_target_scale(model, self.y[split.train])
+    def build(self, run: Run) -> NodeClassifier:
+        """Return the model of a run with its initial weights."""
+        with seeded(run.config.run_seed(run.split)):
+            model = build_model(
+                run.config.model, self.num_features, self.num_classes, **self._settings(run.config)
+            )
+        if self.num_classes == 1:
+            fit_target_scale(model, self.y[self.splits[run.split].train])
         return model
 
     def _settings(self, config: RunConfig) -> Record:
         settings = config.model_settings()
-        return settings | {"directed": True} if self.inputs.is_directed(config) else settings
+        if self._is_directed and config.takes_hops:
+            settings["directed"] = True
+        return settings
 
     def _fit(
         self, run: Run, model: NodeClassifier, on_epochs: OnEpochs | None
@@ -139,10 +220,9 @@ class Trainer:
         config, split = run.config, self.splits[run.split]
         seed = config.run_seed(run.split)
         if not isinstance(model, CrossHops):
-            graph = self.inputs.graph()
             return fit_full_batch(
                 model,
-                graph,
+                self.graph(),
                 self.y,
                 split,
                 config,
@@ -152,11 +232,10 @@ class Trainer:
             )
         checkpoint = None
         if run.folder is not None:
-            path = run.folder / CHECKPOINT
-            checkpoint = Checkpoint(path, self.identity(run))
+            checkpoint = Checkpoint(run.folder / CHECKPOINT, self.identity(run))
         return train_rows(
             model,
-            self.inputs.hop_rows(model, split),
+            self.hop_rows(model, split),
             split,
             config,
             seed=seed,
@@ -165,56 +244,54 @@ class Trainer:
             on_epochs=on_epochs,
         )
 
-    def _write(
-        self, run: Run, record: Record, result: TrainedModel | Diverged, seconds: float
-    ) -> Record | WorkFailed:
-        """Complete a record, and write it with the metrics of every epoch and the weights."""
+    def _describe(self, run: Run, result: TrainedModel) -> Record:
+        """Return what a record says of a result."""
         metric = selecting_metric(run.config.metric, self.num_classes)
-        if diverged := isinstance(result, Diverged):
-            record["status"] = "diverged"
-        else:
-            if self.num_classes == 2:
-                record["positive_class"] = self.preprocess.classes[positive_class(self.y.numpy())]
-            record |= {
-                "status": "done",
-                "best_epoch": result.best_epoch,
-                "task": task_of_outputs(self.num_classes),
-                "metric": metric,
-                "validation_score": result.validation_score,
-                **(
-                    {"validation_accuracy": result.validation_score} if metric == "accuracy" else {}
-                ),
-                "test_accuracy": result.test_accuracy,
-                "test": result.test,
-                "order_weights": [
-                    value.tolist()
-                    for name, value in result.state.items()
-                    if name.endswith("order_weights")
-                ],
-                "seconds": seconds,
-            }
-        if run.folder is not None:
-            clear_run(run.folder)
-            write_epochs(run.folder, result.history)
-            if self.save_models or diverged:
-                names = set(run.config.model_settings())
-                settings = run.config.model_dump(mode="json", include=names)
-                save_model(
-                    run.folder,
-                    result.state,
-                    preset=run.config.model,
-                    in_channels=self.inputs.num_features,
-                    settings=self._settings(run.config) | settings,
-                    preprocess=self.preprocess,
-                    training=self.training,
-                )
-            write_record(run.folder, record)
-            (run.folder / CHECKPOINT).unlink(missing_ok=True)
-        if diverged:
-            # Not the error itself: its weights would have to travel between processes.
-            name = f"{run.config.model} ({run.config.num_layers}-layer), split {run.split}"
-            return WorkFailed(f"{name}: {result}")
-        return record
+        described: Record = {"status": "done", "task": task_of_outputs(self.num_classes)}
+        if self.num_classes == 2:
+            described["positive_class"] = self.preprocess.classes[positive_class(self.y.numpy())]
+        if metric == "accuracy":
+            described["validation_accuracy"] = result.validation_score
+        weights = result.state.items()
+        return described | {
+            "metric": metric,
+            "best_epoch": result.best_epoch,
+            "validation_score": result.validation_score,
+            "test_accuracy": result.test_accuracy,
+            "test": result.test,
+            "order_weights": [x.tolist() for name, x in weights if name.endswith("order_weights")],
+        }
+
+    def _write(
+        self, run: Run, folder: Path, record: Record, result: TrainedModel | Diverged
+    ) -> None:
+        """Write a record with the metrics of every epoch, and the weights if they are kept."""
+        clear_run(folder)
+        write_epochs(folder, result.history)
+        if self.save_models or isinstance(result, Diverged):
+            names = set(run.config.model_settings())
+            settings = run.config.model_dump(mode="json", include=names)
+            save_model(
+                folder,
+                result.state,
+                preset=run.config.model,
+                in_channels=self.num_features,
+                settings=self._settings(run.config) | settings,
+                preprocess=self.preprocess,
+                training=self.training,
+            )
+        write_record(folder, record)
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def _fits_on(device: torch.device, data: Data, hops: int) -> bool:
+    """Return whether a GPU has room for the graph and the columns of neighbourhoods."""
+    if device.type != "cuda":
+        return False
+    num_nodes, num_features = data.x.shape
+    columns = 4 * num_nodes * HopPlan(num_features, hops, directed=True).num_columns
+    edges = 32 * data.edge_index.size(1)
+    return bool(_COPIES * columns + edges <= _SHARE * torch.cuda.mem_get_info(device)[0])
 
 
 class seeded(TorchFunctionMode):
@@ -254,7 +331,3 @@ def using_threads(threads: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-SHARED_SETTINGS = ("dataset", "splits", "num_splits", "train", "seed")
-"""Settings that configurations must have in common to be trained on the same splits."""

@@ -134,7 +134,7 @@ def _explain(run: RunFolder) -> tuple[Any, str]:
 def _curve(run: FinishedRun) -> Content:
     """Read a learning curve; a metric that should shrink is recorded negated."""
     metrics, metric = run.curve(), run.record["metric"]
-    if not METRICS[metric].grows:
+    if not METRICS[metric].greater_is_better:
         metrics["validation_score"] = [-value for value in metrics["validation_score"]]
     epochs = metrics["epoch"]
     places = np.unique(np.linspace(0, len(epochs) - 1, _MOST_POINTS).round().astype(int))

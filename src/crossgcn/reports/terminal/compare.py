@@ -32,7 +32,7 @@ def training_table(summary: Summary) -> Group:
     """Return the result of ``train``; for a user's own tables with every metric."""
     metric = summary["metric"]
     validation = fmean(summary["validation_score"])  # negated if it should shrink
-    validation = validation if METRICS[metric].grows else -validation
+    validation *= METRICS[metric].sign
     row = [*_first_cells(summary), spread_text(metric, validation), f"{summary['seconds']:.0f}"]
     table = make_table([row], ["model"], ["layers", "mean ± sd", "validation", "seconds"])
     parts = _titled(summary, table)
@@ -75,7 +75,7 @@ def comparison_verdicts(summary: Summary) -> list[str]:
             continue
         metric, relation = METRICS[name], "cannot be told apart from"
         if interval[0] > 0 or interval[1] < 0:
-            relation = "beats" if (interval[0] > 0) == metric.grows else "falls behind"
+            relation = "beats" if (interval[0] > 0) == metric.greater_is_better else "falls behind"
         unit = "points" if metric.shown == "percent" else metric.title
         difference = change_text(name, model["paired_difference"])
         sentences.append(
