@@ -13,11 +13,15 @@ from crossgcn.experiments.answers import TableComparison
 from crossgcn.experiments.candidates import CANDIDATES, table_defaults
 from crossgcn.experiments.compare import TableExperiment
 from crossgcn.experiments.experiment import Experiment
-from crossgcn.models.catalogue import settings_of_models
+from crossgcn.models.catalogue import MODEL_OPTIONS, settings_of_models
 from crossgcn.reports.summaries import summarise_candidates, summarise_comparison
 from crossgcn.training.config import RunConfig
 from crossgcn.training.metrics import positive_class
 from crossgcn.training.records import describe_environment, write_summary
+
+_OF_ALL_CANDIDATES = {"bias", "hops", "label_features", "bags"}
+_TUNED = {"dropout", "weight_decay"} | (MODEL_OPTIONS - _OF_ALL_CANDIDATES)
+"""Settings that each candidate has from its description or from a trial."""
 
 
 def table_experiment(
@@ -31,6 +35,11 @@ def table_experiment(
         settings: Settings for every model; those that are ``None`` are left out.
     """
     given = {name: value for name, value in settings.items() if value is not None}
+    for name in given.keys() & _TUNED:
+        raise BadInput(
+            f"{name} cannot be given to compare with tables, which sets it for each model or "
+            "tunes it: leave it out, or train one model with it"
+        )
     return TableExperiment(
         graph.data,
         models,

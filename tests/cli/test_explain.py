@@ -124,7 +124,6 @@ def test_what_does_not_fit_is_refused(crossgcn: Command, folder: Path) -> None:
         (("--class", "green"), "class"),
         (("--against", "democrat"), "--against names another class"),
         (("--csv", "nowhere/terms.csv"), "give the name of a file in an existing folder"),
-        (("--raw",), "--raw is not part of crossgcn any more"),
     ):
         done = crossgcn("explain", run, *options)
         assert done.returncode == 2 and words in done.stderr, done.stderr

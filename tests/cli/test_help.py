@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from crossgcn.cli.app import COMMANDS, LEFT
+from crossgcn.cli.app import COMMANDS
 from crossgcn.models.catalogue import PRESETS
 from crossgcn.training.config import RunConfig
 
@@ -46,23 +46,6 @@ def test_a_misspelt_command_is_refused_with_the_nearest_one(crossgcn: Command) -
     done = crossgcn("trian", "--json")
     assert done.returncode == 2
     assert "Did you mean 'train'?" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "replacement"),
-    [
-        (["tune", "citeseer"], "examples/search_settings.py"),
-        (["train", "citeseer", "--log", "wandb"], "examples/log_metrics.py"),
-        (["predict", "run", "--trust=key"], "run.json holds the SHA-256"),
-    ],
-)
-def test_what_left_is_refused_with_what_replaces_it(
-    crossgcn: Command, words: list[str], replacement: str
-) -> None:
-    done = crossgcn(*words, "--json")
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
-    assert replacement in done.stderr and replacement in done.stdout
-    assert all(command not in LEFT for command in ("train", "compare", "--seed", "--json"))
 
 
 def test_python_dash_m_is_the_command() -> None:

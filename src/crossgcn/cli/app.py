@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -11,7 +10,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from crossgcn import __version__
-from crossgcn.errors import BadInput
 
 COMMANDS = {
     "train": "Train one model on many splits and report its test scores.",
@@ -25,65 +23,21 @@ COMMANDS = {
 }
 """The commands and a line about each; the module ``crossgcn.cli.train`` holds ``train``."""
 
-_IN_EXAMPLES = "examples/{} of the checkout shows it"
-_HASHES = "run.json holds the SHA-256 of every file, which explain, predict and report check"
-_BASELINES = "python -m paper in a checkout trains the paper's baselines"
-_OF_GRAND = (
-    "--input-dropout",
-    "--node-drop",
-    "--draws",
-    "--consistency",
-    "--temperature",
-    "--warm-up",
-)
-LEFT = {
-    "explain --raw": "terms are purified; explain lists products of features for bags of words",
-    "report --compare": "write a page for each run; crossgcn compare pairs models split by split",
-    "bench": "use python -m benchmarks NAME in a checkout",
-    "links": _IN_EXAMPLES.format("link_prediction.py"),
-    "reproduce": "use python -m paper in a checkout",
-    "tune": "compare tries settings; " + _IN_EXAMPLES.format("search_settings.py"),
-    "example": "us-county is the example: crossgcn train us-county",
-    "data import": "for tables larger than memory: crossgcn hops NODES EDGES --out FILE.parquet",
-    "data show": "graph folders left; crossgcn report RUN describes a run",
-    "--checkpoint-every": "long trainings write a checkpoint every ten seconds",
-    "--fanout": "models of layers train on the whole graph; "
-    + _IN_EXAMPLES.format("mini_batches.py"),
-    "--parquet": "crossgcn hops writes one Parquet file: --out FILE.parquet",
-    "--log": _IN_EXAMPLES.format("log_metrics.py") + "; epochs.csv of each run has its metrics",
-    "--aggr": "CrossGCN(..., aggr=...) takes every aggregation of PyG, in Python",
-    "--transform": "crossify puts crosses into any layer, in Python",
-    "--scaling": "leave it out",
-    "--residual": "PyG's DeepGCNLayer does it: " + _IN_EXAMPLES.format("deep.py"),
-    "--laplacian-weight": _BASELINES,
-    "--hash-features": "every value of two nodes has a feature; --ignore leaves a column out",
-    **dict.fromkeys(_OF_GRAND, "the recipe cross-grand left; use --model cross-gcn"),
-    "--sign": _HASHES,
-    "--trust": _HASHES,
-    "--help-all": "--help shows the options, crossgcn train --settings the rarer settings",
-    **{
-        f"--{name.replace('_', '-')}": f"give --set {name}=VALUE"
-        for name in (
-            *("first_order", "aggregate_first", "bias", "label_features"),
-            *("learning_rate", "weight_decay", "precision", "batch_size"),
-        )
-    },
-    "compare --order-weights": "give --set order_weights=NAME",
-    "--transform-first": "give --set aggregate_first=false",
-    "--no-bias": "give --set bias=false",
-}
-"""Commands, options (``--log``) and options of one command (``data import``) that left in this
-release, and what replaces them."""
+START = f"""\
+crossgcn {__version__}: predict a column of a table of nodes from its other columns and from the
+neighbours of each node, as an exact sum of named terms.
 
+  crossgcn check   NODES EDGES --target COLUMN            how the tables are read; their problems
+  crossgcn compare NODES EDGES --target COLUMN            do the graph and crosses help?
+  crossgcn train   NODES EDGES --target COLUMN --out RUN  train a model, and test it
+  crossgcn explain RUN                                    the terms that decide, by name
+  crossgcn report  RUN                                    one HTML page about it
 
-def refuse_left(arguments: Sequence[str]) -> None:
-    """Refuse a command line, without the program's name, that uses something of ``LEFT``."""
-    command = next((each for each in arguments if not each.startswith("-")), "")
-    for each in arguments:
-        name = each.partition("=")[0]
-        for key in [f"{command} {name}", *([name] if name == command or name[:2] == "--" else [])]:
-            if key in LEFT:
-                raise BadInput(f"{key} is not part of crossgcn any more: {LEFT[key]}")
+NODES and EDGES are tables (CSV, TSV, Parquet, XLSX). Without any of your own, start here:
+
+  crossgcn compare us-county
+
+All commands: crossgcn --help. Options of one: crossgcn train --help."""
 
 
 class _Commands(TyperGroup):
@@ -101,38 +55,18 @@ class _Commands(TyperGroup):
 
 def load_command(name: str) -> TyperCommand | TyperGroup:
     """Import a command: a function whose docstring is the help, or a group of commands."""
+    from crossgcn.cli.options import with_options
+    from crossgcn.cli.tables import RARE_OPTIONS
+
     command = getattr(import_module(f"crossgcn.cli.{name}"), name)
     if not isinstance(command, typer.Typer):
         function, command = command, typer.Typer(add_completion=False, rich_markup_mode=None)
-        command.command(name, help=inspect.cleandoc(function.__doc__ or ""))(function)
+        words = inspect.cleandoc(function.__doc__ or "")
+        command.command(name, help=words)(with_options(function))
     made: Any = typer.main.get_command(command)
     for parameter in made.params if name in ("train", "compare") else ():
-        parameter.hidden = getattr(parameter, "hidden", False) or parameter.name in IN_CHECK
+        parameter.hidden |= parameter.name in RARE_OPTIONS
     return made  # type: ignore[no-any-return]
-
-
-IN_CHECK = (
-    *("task", "rare_classes", "name_column", "source_column", "destination_column"),
-    *("weight_column", "categorical", "numeric", "lists", "missing", "unknown_ids"),
-)
-"""Options about tables that ``train`` and ``compare`` take and only the help of ``check`` lists."""
-
-
-START = f"""\
-crossgcn {__version__}: predict a column of a table of nodes from its other columns and from the
-neighbours of each node, as an exact sum of named terms.
-
-  crossgcn check   NODES EDGES --target COLUMN            how the tables are read; their problems
-  crossgcn compare NODES EDGES --target COLUMN            do the graph and crosses help?
-  crossgcn train   NODES EDGES --target COLUMN --out RUN  train a model, and test it
-  crossgcn explain RUN                                    the terms that decide, by name
-  crossgcn report  RUN                                    one HTML page about it
-
-NODES and EDGES are tables (CSV, TSV, Parquet, XLSX). Without any of your own, start here:
-
-  crossgcn compare us-county
-
-All commands: crossgcn --help. Options of one: crossgcn train --help."""
 
 
 app = typer.Typer(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crossgcn.cli import options as o
-from crossgcn.cli import tables as t
 from crossgcn.cli.output import print_answer
 from crossgcn.cli.running import make_folder, set_verbosity, status
+from crossgcn.cli.tables import EdgesArgument, TableOptions, refuse_edges_of
 from crossgcn.data.datasets.catalogue import TABLES
 
 if TYPE_CHECKING:
@@ -18,24 +18,10 @@ if TYPE_CHECKING:
 
 
 def check(
-    nodes: t.NodesArgument,
-    edges: t.EdgesArgument = None,
-    target: t.TargetOption = None,
-    task: t.TaskOption = None,
-    rare_classes: t.RareClassesOption = None,
-    id_column: t.IdOption = None,
-    name_column: t.NameOption = None,
-    source_column: t.SourceOption = None,
-    destination_column: t.DestinationOption = None,
-    weight_column: t.WeightOption = None,
-    split_column: t.SplitColumnOption = None,
-    categorical: t.CategoricalOption = None,
-    numeric: t.NumericOption = None,
-    lists: t.ListsOption = None,
-    ignore: t.IgnoreOption = None,
-    missing: t.MissingOption = None,
-    unknown_ids: t.UnknownIdsOption = None,
-    relation: t.RelationOption = None,
+    nodes: Annotated[Path, o.argument("Table of nodes, or name of a dataset of tables.", "NODES")],
+    edges: EdgesArgument = None,
+    *,
+    tables: TableOptions,
     out: Annotated[
         Path | None, o.option("Also write the result here, as check.json.", metavar="DIR")
     ] = None,
@@ -48,24 +34,6 @@ def check(
     Without --target, columns are listed and everything but the target is checked.
     """
     set_verbosity(quiet)
-    tables = t.TableOptions(
-        target=target,
-        task=task,
-        rare_classes=rare_classes,
-        id_column=id_column,
-        name_column=name_column,
-        source_column=source_column,
-        destination_column=destination_column,
-        weight_column=weight_column,
-        split_column=split_column,
-        categorical=categorical,
-        numeric=numeric,
-        lists=lists,
-        ignore=ignore,
-        missing=missing,
-        unknown_ids=unknown_ids,
-        relation=relation,
-    )
     with status("reading the tables"):
         from crossgcn.data.files import write_json
         from crossgcn.data.tables.checks import check_tables
@@ -78,7 +46,7 @@ def check(
         if nodes.as_posix() in TABLES:
             from crossgcn.data.datasets.real import name_defaults, prepare_real
 
-            t.refuse_edges_of(nodes.as_posix(), edges)
+            refuse_edges_of(nodes.as_posix(), edges)
             node_table, edge_table, all_choices, _ = prepare_real(nodes.as_posix(), choices)
         else:
             node_table = read_table(nodes, "nodes")

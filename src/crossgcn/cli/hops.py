@@ -6,10 +6,10 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-from crossgcn.cli import tables as t
-from crossgcn.cli.options import JsonOption, argument, available_cores, option
+from crossgcn.cli.options import JsonOption, argument, option
 from crossgcn.cli.output import print_answer, print_line
-from crossgcn.cli.running import status
+from crossgcn.cli.running import available_cores, status
+from crossgcn.cli.tables import ColumnOptions
 
 _TABLE = (
     "a Parquet or CSV file, a folder of Parquet, file.duckdb::TABLE or spark://HOST:7077::TABLE"
@@ -20,18 +20,8 @@ def hops(
     nodes: Annotated[str, argument(f"Table of nodes: {_TABLE}.", "NODES")],
     edges: Annotated[str, argument("Table of edges, likewise, in the same engine.", "EDGES")],
     out: Annotated[Path, option("Parquet file to write, for crossgcn train.", metavar="FILE")],
-    target: t.TargetOption = None,
-    id_column: t.IdOption = None,
-    source_column: t.SourceOption = None,
-    destination_column: t.DestinationOption = None,
-    weight_column: t.WeightOption = None,
-    split_column: t.SplitColumnOption = None,
-    categorical: t.CategoricalOption = None,
-    numeric: t.NumericOption = None,
-    lists: t.ListsOption = None,
-    ignore: t.IgnoreOption = None,
-    missing: t.MissingOption = None,
-    relation: t.RelationOption = None,
+    *,
+    columns: ColumnOptions,
     num_hops: Annotated[int, option("How far neighbourhoods reach.", "--hops", min=1, max=10)] = 2,
     directed: Annotated[
         bool, option("Keep in-neighbours and out-neighbours apart.", "--directed")
@@ -54,20 +44,6 @@ def hops(
     Tables stay where they are; DuckDB spills to disk beyond --memory. The file --out has a row per
     node and is what crossgcn train FILE reads.
     """
-    tables = t.TableOptions(
-        target=target,
-        id_column=id_column,
-        source_column=source_column,
-        destination_column=destination_column,
-        weight_column=weight_column,
-        split_column=split_column,
-        categorical=categorical,
-        numeric=numeric,
-        lists=lists,
-        ignore=ignore,
-        missing=missing,
-        relation=relation,
-    )
     from crossgcn.graph.write_hops import write_hops
 
     with status("opening the tables") as spinner:
@@ -75,7 +51,7 @@ def hops(
             nodes,
             edges,
             out=out,
-            choices=tables.choices(),
+            choices=columns.choices(),
             hops=num_hops,
             directed=directed,
             memory_limit=memory << 20,

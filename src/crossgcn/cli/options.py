@@ -1,22 +1,21 @@
 """Options that several commands share, and settings read from text.
 
-Nothing here imports torch, so that ``--help`` answers at once.
+A command may take a dataclass of options, such as :class:`TrainingOptions`; Typer is shown its
+fields. Nothing here imports torch, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from crossgcn.errors import BadInput
-
-Settings = dict[str, Any]
-"""Fields of :class:`~crossgcn.RunConfig` as given on the command line; ``None``: not given."""
 
 
 def option(words: str, *names: str, **more: Any) -> Any:
@@ -34,68 +33,33 @@ def option_name(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that Typer understands: each dataclass it takes becomes its fields."""
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    groups = {each.name: each.annotation for each in parameters if is_dataclass(each.annotation)}
+    fields_of = {
+        name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()
+    }
+
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field: given.pop(field) for field in fields_of[name]})
+        command(**given)
+
+    shown = [
+        field.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for each in parameters
+        for field in fields_of.get(each.name, {each.name: each}).values()
+    ]
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    return run
+
+
 DatasetArgument = Annotated[
     str | None,
     argument("Name (crossgcn data list), graph file .npz, or table of nodes.", "DATASET|NODES"),
 ]
 RunArgument = Annotated[Path, argument("Folder written by crossgcn train.", "RUN")]
-
-OrderOption = Annotated[
-    str | None, option("Highest order of crosses, or one per layer (default 2).", metavar="N,...")
-]
-OrderWeightsOption = Annotated[
-    str | None, option("fixed, learned, gated, ..., or a number per order.", metavar="NAME|N,...")
-]
-HiddenOption = Annotated[
-    int | None, option("Width of the hidden layers (default 32; cross-hops 8).", metavar="N")
-]
-HopsOption = Annotated[
-    int | None, option("Reach of cross-hops' neighbourhoods (default 2).", metavar="N")
-]
-BagsOption = Annotated[
-    int | None, option("Models that cross-hops averages (default 8).", metavar="N")
-]
-DropoutOption = Annotated[
-    float | None, option("Dropout probability (default 0.5; tables 0.2).", metavar="P")
-]
-EpochsOption = Annotated[int | None, option("Epochs (default 500; cross-hops 200).", metavar="N")]
-PatienceOption = Annotated[
-    int | None,
-    option("Stop after N epochs without gain (tables: 50).", metavar="N"),
-]
-MetricOption = Annotated[
-    str | None, option("Selects epochs (default accuracy; tables roc_auc, r2).", metavar="NAME")
-]
-ClassWeightOption = Annotated[
-    str | None, option("Weights of classes in the loss.", metavar="balanced|N,...")
-]
-SplitsOption = Annotated[
-    str | None,
-    option("random, authors, public or stratified (tables).", metavar="KIND"),
-]
-TrainOption = Annotated[
-    str | None, option("Training nodes per class (default 20; stratified all).", metavar="N|all")
-]
-NumSplitsOption = Annotated[
-    int | None, option("Number of splits (default 20; tables 10).", metavar="N")
-]
-SeedOption = Annotated[int | None, option("Seed of splits and runs (default 0).", metavar="N")]
-SetOption = Annotated[
-    list[str] | None,
-    option("A rarer setting, as --settings lists; may be repeated.", "--set", metavar="NAME=VALUE"),
-]
-ConfigOption = Annotated[
-    Path | None, option("TOML file with settings, or config.json of a run.", metavar="FILE")
-]
-OutOption = Annotated[
-    Path | None, option("Folder for the results (default a new one in runs/).", metavar="DIR")
-]
-ResumeOption = Annotated[bool, option("Continue in --out; finished runs are kept.", "--resume")]
-WorkersOption = Annotated[
-    int | None, option("Maximum worker processes on a CPU (default one per core).", metavar="N")
-]
-ThreadsOption = Annotated[int, option("Threads of each run (default 1).", metavar="N")]
-DeviceOption = Annotated[str, option("auto, cpu, cuda or cuda:N (default auto).", metavar="NAME")]
 JsonOption = Annotated[bool, option("Print one JSON object on stdout.", "--json")]
 QuietOption = Annotated[bool, option("No progress, no notes.", "--quiet", "-q")]
 VerboseOption = Annotated[bool, option("A line for every finished run.", "--verbose")]
@@ -118,16 +82,95 @@ def _list_settings(wanted: bool) -> None:
     raise typer.Exit
 
 
-SettingsOption = Annotated[
-    bool,
-    option(
-        "List models and settings, and exit.", "--settings", is_eager=True, callback=_list_settings
-    ),
-]
+@dataclass(frozen=True)
+class TrainingOptions:
+    """Settings of the training of one model or of several; ``None`` if not given."""
+
+    order: Annotated[
+        str | None,
+        option("Highest order of crosses, or one per layer (default 2).", metavar="N,..."),
+    ] = None
+    hidden_channels: Annotated[
+        int | None, option("Width of the hidden layers (default 32; cross-hops 8).", metavar="N")
+    ] = None
+    hops: Annotated[
+        int | None, option("Reach of cross-hops' neighbourhoods (default 2).", metavar="N")
+    ] = None
+    bags: Annotated[
+        int | None, option("Models that cross-hops averages (default 8).", metavar="N")
+    ] = None
+    dropout: Annotated[
+        float | None, option("Dropout probability (default 0.5; tables 0.2).", metavar="P")
+    ] = None
+    epochs: Annotated[int | None, option("Epochs (default 500; cross-hops 200).", metavar="N")] = (
+        None
+    )
+    patience: Annotated[
+        int | None, option("Stop after N epochs without gain (tables: 50).", metavar="N")
+    ] = None
+    metric: Annotated[
+        str | None, option("Selects epochs (default accuracy; tables roc_auc, r2).", metavar="NAME")
+    ] = None
+    class_weight: Annotated[
+        str | None, option("Weights of classes in the loss.", metavar="balanced|N,...")
+    ] = None
+    splits: Annotated[
+        str | None, option("random, authors, public or stratified (tables).", metavar="KIND")
+    ] = None
+    train: Annotated[
+        str | None,
+        option("Training nodes per class (default 20; stratified all).", metavar="N|all"),
+    ] = None
+    num_splits: Annotated[
+        int | None, option("Number of splits (default 20; tables 10).", metavar="N")
+    ] = None
+    seed: Annotated[int | None, option("Seed of splits and runs (default 0).", metavar="N")] = None
+    more: Annotated[
+        list[str] | None,
+        option(
+            "A rarer setting, as --settings lists; may be repeated.", "--set", metavar="NAME=VALUE"
+        ),
+    ] = None
+    list_settings: Annotated[
+        bool,
+        option(
+            *("List models and settings, and exit.", "--settings"),
+            is_eager=True,
+            callback=_list_settings,
+        ),
+    ] = False
+
+    def settings(self, **options: Any) -> dict[str, Any]:
+        """Return the settings given here, by ``--set`` and as further options of a command."""
+        given = asdict(self) | options
+        del given["list_settings"]
+        return read_settings(given.pop("more"), **given)
 
 
-def read_settings(assignments: Iterable[str] | None, **options: Any) -> Settings:
-    """Return the settings given as options and by ``--set name=value``; text is parsed."""
+@dataclass(frozen=True)
+class WorkOptions:
+    """Where the results go, and what computes them."""
+
+    out: Annotated[
+        Path | None, option("Folder for the results (default a new one in runs/).", metavar="DIR")
+    ] = None
+    resume: Annotated[bool, option("Continue in --out; finished runs are kept.", "--resume")] = (
+        False
+    )
+    workers: Annotated[
+        int | None, option("Maximum worker processes on a CPU (default one per core).", metavar="N")
+    ] = None
+    threads: Annotated[int, option("Threads of each run (default 1).", metavar="N")] = 1
+    device: Annotated[str, option("auto, cpu, cuda or cuda:N (default auto).", metavar="NAME")] = (
+        "auto"
+    )
+
+
+def read_settings(assignments: Iterable[str] | None, **options: Any) -> dict[str, Any]:
+    """Return the settings given as options and by ``--set name=value``; text is parsed.
+
+    They are fields of :class:`~crossgcn.RunConfig`, ``None`` if not given.
+    """
     settings = dict(options)
     for text in assignments or ():
         name, equals, value = text.partition("=")
@@ -170,15 +213,10 @@ def parse_names(text: str, name: str) -> list[str]:
 
 
 def parse_numbers(text: str, name: str) -> list[int]:
-    """Read ``2`` or ``2,1``."""
+    """Read ``2`` or ``2,1``; a number given twice counts once."""
     try:
-        return [int(part) for part in text.split(",")]
+        return list(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         raise BadInput(
             f"{name} takes whole numbers separated by commas, such as 2 or 2,1; got {text!r}"
         ) from None
-
-
-def available_cores() -> int:
-    """Return the number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

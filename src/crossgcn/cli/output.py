@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import warnings
 from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.text import Text
 
 from crossgcn.errors import Note, printable
 
 
-@dataclass
-class _Verbosity:
-    quiet: bool = False
-
-
-VERBOSITY = _Verbosity()
-"""What the options of the command that runs ask for."""
-
-
 class SafeConsole(Console):
     """A console that shows control characters in texts and tables instead of printing them."""
-
-    def render_str(self, text: str, **options: Any) -> Text:  # noqa: D102
-        return super().render_str(printable(text), **options)
 
     def render(  # noqa: D102
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -39,38 +23,6 @@ class SafeConsole(Console):
         for segment in super().render(renderable, options):
             safe = segment.text if segment.control else printable(segment.text)
             yield Segment(safe, segment.style, segment.control)
-
-
-class UntilClosed:
-    """A stream that goes on without a reader, so that ``| head`` does not stop the work."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        """Write a text; nothing happens if the reader has gone."""
-        try:
-            return self._stream.write(text)
-        except BrokenPipeError:
-            self.discard()
-            return len(text)
-
-    def flush(self) -> None:
-        """Write what is waiting; nothing happens if the reader has gone."""
-        try:
-            self._stream.flush()
-        except BrokenPipeError:
-            self.discard()
-
-    def discard(self) -> None:
-        """Drop what is waiting and all that follows."""
-        with suppress(OSError):  # a stream without a file
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, self._stream.fileno())
-            os.close(null)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 def print_line(words: str, *, error: bool = False) -> None:
@@ -97,14 +49,6 @@ def print_answer(summary: dict[str, Any], parts: Iterable[RenderableType], as_js
         console = SafeConsole(width=200)  # lines are not wrapped in files and pipes
     for part in parts:
         console.print(part, highlight=False, markup=False, soft_wrap=isinstance(part, str))
-
-
-def duration(seconds: float) -> str:
-    """Return ``45 s``, ``3 min`` or ``1 h 30 min``."""
-    minutes = round(seconds / 60)
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def show_notes() -> None:

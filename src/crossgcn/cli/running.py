@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
-from crossgcn.cli.options import available_cores
-from crossgcn.cli.output import VERBOSITY, SafeConsole, print_line
+from crossgcn.cli.options import WorkOptions
+from crossgcn.cli.output import SafeConsole, print_line
 from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
@@ -48,11 +46,15 @@ class _ToStderr(logging.Handler):
         print(self.format(record), file=sys.stderr)
 
 
+_SILENT = False
+
+
 def set_verbosity(quiet: bool, verbose: bool = False) -> None:
     """Follow ``--quiet`` and ``--verbose`` from here on."""
+    global _SILENT
     if quiet and verbose:
         raise BadInput("--quiet and --verbose contradict each other: leave one out")
-    VERBOSITY.quiet = quiet
+    _SILENT = quiet
     logger = logging.getLogger("crossgcn")
     logger.handlers = [_ToStderr()] if verbose else []
     logger.setLevel(logging.INFO if verbose else logging.NOTSET)
@@ -60,7 +62,7 @@ def set_verbosity(quiet: bool, verbose: bool = False) -> None:
 
 def terminal() -> Console:
     """Return the console for progress and notes; it is silent with ``--quiet``."""
-    return SafeConsole(stderr=True, quiet=VERBOSITY.quiet)
+    return SafeConsole(stderr=True, quiet=_SILENT)
 
 
 def status(words: str) -> Status:
@@ -68,17 +70,22 @@ def status(words: str) -> Status:
     return terminal().status(escape(words))
 
 
-def check_workers(workers: int | None, threads: int) -> int:
-    """Return the number of processes: by default as many as the cores have threads for."""
-    workers = max(1, available_cores() // max(1, threads)) if workers is None else workers
-    most = max(64, 4 * available_cores())
-    for name, value in (("--workers", workers), ("--threads", threads)):
+def check_work(work: WorkOptions) -> dict[str, Any]:
+    """Return how the runs share the machine: by default as many processes as have cores."""
+    cores = available_cores()
+    workers = max(1, cores // max(1, work.threads)) if work.workers is None else work.workers
+    most = max(64, 4 * cores)
+    for name, value in (("--workers", workers), ("--threads", work.threads)):
         if not 1 <= value <= most:
             raise BadInput(
-                f"{name} is {value:,}, but this machine has {available_cores()} cores; give 1 to "
-                f"{most}"
+                f"{name} is {value:,}, but this machine has {cores} cores; give 1 to {most}"
             )
-    return workers
+    return {"workers": workers, "threads": work.threads, "device": work.device}
+
+
+def available_cores() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def make_folder(out: Path) -> Path:
@@ -90,7 +97,7 @@ def make_folder(out: Path) -> Path:
     return out
 
 
-def new_folder(name: str) -> Path:
+def _new_folder(name: str) -> Path:
     """Return the path of a folder in ``runs/`` that does not exist yet."""
     wanted = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     candidates = (wanted.with_name(f"{wanted.name}-{number}") for number in count(2))
@@ -98,20 +105,19 @@ def new_folder(name: str) -> Path:
 
 
 @contextmanager
-def results_folder(out: Path | None, resume: bool, name: str) -> Iterator[Path]:
+def results_folder(work: WorkOptions, name: str) -> Iterator[Path]:
     """Make and lock the folder for the results, called ``name`` in ``runs/`` without ``--out``.
 
-    A folder that contains earlier results is refused unless ``resume`` is set. If the work in the
+    A folder that contains earlier results is refused without ``--resume``. If the work in the
     block is interrupted, the user is told how to continue it.
     """
     from crossgcn.data.files import holding, is_empty  # imports NumPy
 
-    if out is None:
-        if resume:
-            raise BadInput("--resume needs --out DIR, the folder of the run to continue")
-        out = new_folder(name)
+    if work.resume and work.out is None:
+        raise BadInput("--resume needs --out DIR, the folder of the run to continue")
+    out = work.out or _new_folder(name)
     with holding(make_folder(out)):
-        if not resume and not is_empty(out):
+        if not work.resume and not is_empty(out):
             raise BadInput(
                 f"{out} exists and is not empty: give another --out, or --resume to continue in it"
             )
@@ -123,7 +129,7 @@ def results_folder(out: Path | None, resume: bool, name: str) -> Iterator[Path]:
                 f"--resume --out {shlex.quote(str(out))}",
                 error=True,
             )
-            raise typer.Exit(130) from None
+            raise
 
 
 def load_experiment(
@@ -149,30 +155,11 @@ LINE_EVERY = 10.0
 """Seconds from one line of progress to the next, where there is no terminal."""
 
 
-class _Progress(Progress):
-    """A progress bar; in a file or a pipe, the same as a line every ten seconds."""
-
-    def __init__(self, *columns: ProgressColumn, console: Console) -> None:
-        super().__init__(*columns, console=console)
-        self._stopped = threading.Event()
-
-    def start(self) -> None:
-        super().start()
-        if not self.console.is_terminal:
-            threading.Thread(target=self._print_lines, daemon=True).start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        super().stop()
-
-    def _print_lines(self) -> None:
-        while not self._stopped.wait(LINE_EVERY):
-            self.console.print(self.get_renderable())
-
-
 @contextmanager
 def progress_bar(what: str, unit: str | None = None) -> Iterator[Callable[..., None]]:
     """Show a progress bar with the text ``what``, in percent or counted in a unit.
+
+    In a file or a pipe, a line is printed every ten seconds instead.
 
     Yields:
         A function to call with the amount done, the total and, if the work has several, the
@@ -181,12 +168,17 @@ def progress_bar(what: str, unit: str | None = None) -> Iterator[Callable[..., N
     amount = (TaskProgressColumn(),) if unit is None else (MofNCompleteColumn(), TextColumn(unit))
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), *amount)
     columns = (*columns, TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("left"))
-    with _Progress(*columns, console=terminal()) as progress:
+    with Progress(*columns, console=terminal()) as progress:
         task = progress.add_task(what, total=None)
+        last_line = time.monotonic()
 
         def show(done: int, total: int | None, stage: str | None = None) -> None:
+            nonlocal last_line
             if stage not in (None, progress.tasks[0].description):
                 progress.reset(task, description=stage, total=total)
             progress.update(task, completed=done, total=total)
+            if not progress.console.is_terminal and time.monotonic() > last_line + LINE_EVERY:
+                last_line = time.monotonic()
+                progress.print(progress.get_renderable())
 
         yield show

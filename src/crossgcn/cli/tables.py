@@ -1,9 +1,9 @@
-"""Options for a user's own tables, and reading the tables with them."""
+"""Options about the columns of tables, and reading the dataset that a command names."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 
@@ -15,6 +15,7 @@ from crossgcn.errors import BadInput
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
     from crossgcn.data.tables.plan import TableChoices
+    from crossgcn.graph.hop_file import HopTable
 
 _TEXT_ENDINGS = (".csv", ".tsv", ".tab")
 TABLE_ENDINGS = (
@@ -22,8 +23,9 @@ TABLE_ENDINGS = (
     *(".parquet", ".pq", ".xlsx"),
 )
 
-NodesArgument = Annotated[Path, argument("Table of nodes: CSV, TSV, Parquet or XLSX.", "NODES")]
-EdgesArgument = Annotated[Path | None, argument("Table of edges, likewise.", "EDGES")]
+EdgesArgument = Annotated[
+    Path | None, argument("Table of edges: CSV, TSV, Parquet or XLSX.", "EDGES")
+]
 
 
 def _column(words: str) -> Any:
@@ -34,72 +36,43 @@ def _columns(words: str) -> Any:
     return option(words, metavar="COLUMNS")
 
 
-TargetOption = Annotated[str | None, _column("What to predict: classes, or a number.")]
-Task = Literal["classification", "regression"]
-TaskOption = Annotated[
-    Task | None, option("Predict classes or a number.", metavar="classification|regression")
-]
-RareClasses = Literal["drop", "merge", "refuse"]
-RareClassesOption = Annotated[
-    RareClasses | None,
-    option("Classes of under 10 nodes (default drop).", metavar="drop|merge|refuse"),
-]
-IdOption = Annotated[str | None, _column("Ids of the nodes (default: detected).")]
-NameOption = Annotated[str | None, _column("Names to show beside the ids.")]
-SourceOption = Annotated[str | None, _column("First end of an edge (default: detected).")]
-DestinationOption = Annotated[str | None, _column("Second end (default: detected).")]
-WeightOption = Annotated[str | None, _column("Weights of edges (default: weight).")]
-SplitColumnOption = Annotated[str | None, _column("Column with train, validation or test.")]
-CategoricalOption = Annotated[str | None, _columns("Columns to read as categories: a,b.")]
-NumericOption = Annotated[str | None, _columns("Columns to read as numbers.")]
-ListsOption = Annotated[str | None, _columns("Columns to read as lists of words.")]
-IgnoreOption = Annotated[str | None, _columns("Columns to leave out.")]
-MissingOption = Annotated[
-    str | None, option("More words for a missing value (-none: one less).", metavar="WORDS")
-]
-UnknownIds = Literal["refuse", "drop"]
-UnknownIdsOption = Annotated[
-    UnknownIds | None,
-    option("Edges to ids of no node (default refuse).", metavar="refuse|drop"),
-]
-RelationOption = Annotated[
-    str | None, option("Name of neighbours in columns (default neighbours).", metavar="WORD")
-]
-
-
 @dataclass(frozen=True)
-class TableOptions:
-    """What the columns of a user's tables are, as given on the command line."""
+class ColumnOptions:
+    """What the columns of tables are; inferred where not given."""
 
-    target: str | None = None
-    task: Task | None = None
-    rare_classes: RareClasses | None = None
-    id_column: str | None = None
-    name_column: str | None = None
-    source_column: str | None = None
-    destination_column: str | None = None
-    weight_column: str | None = None
-    split_column: str | None = None
-    categorical: str | None = None
-    numeric: str | None = None
-    lists: str | None = None
-    ignore: str | None = None
-    missing: str | None = None
-    unknown_ids: UnknownIds | None = None
-    relation: str | None = None
+    target: Annotated[str | None, _column("What to predict: classes, or a number.")] = None
+    id_column: Annotated[str | None, _column("Ids of the nodes (default: detected).")] = None
+    source_column: Annotated[str | None, _column("First end of an edge (default: detected).")] = (
+        None
+    )
+    destination_column: Annotated[str | None, _column("Second end (default: detected).")] = None
+    weight_column: Annotated[str | None, _column("Weights of edges (default: weight).")] = None
+    split_column: Annotated[str | None, _column("Column with train, validation or test.")] = None
+    categorical: Annotated[str | None, _columns("Columns to read as categories: a,b.")] = None
+    numeric: Annotated[str | None, _columns("Columns to read as numbers.")] = None
+    lists: Annotated[str | None, _columns("Columns to read as lists of words.")] = None
+    ignore: Annotated[str | None, _columns("Columns to leave out.")] = None
+    missing: Annotated[
+        str | None, option("More words for a missing value (-none: one less).", metavar="WORDS")
+    ] = None
+    relation: Annotated[
+        str | None, option("Name of neighbours in columns (default neighbours).", metavar="WORD")
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that the user gave."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def choices(self) -> TableChoices:
         """Return the options as :func:`crossgcn.load_tables` takes them."""
         from crossgcn.data.tables.plan import TableChoices
 
-        given = asdict(self)
-        for name in ("categorical", "numeric", "lists", "ignore", "missing"):
+        given = self.given()
+        for name in {"categorical", "numeric", "lists", "ignore", "missing"} & given.keys():
             given[name] = _names(given[name])
-        given["rare_classes"] = self.rare_classes or "drop"
-        given["unknown_ids"] = self.unknown_ids or "refuse"
-        if self.relation is None:
-            del given["relation"]
-        return TableChoices(ignored=given.pop("ignore"), **given)
+        if "ignore" in given:
+            given["ignored"] = given.pop("ignore")
+        return TableChoices(**given)
 
     def command(self, name: str, nodes: str | Path, edges: Path | None, *more: str) -> str:
         """Return what to type for another command on the same tables, with the same options."""
@@ -108,73 +81,88 @@ class TableOptions:
             words += [option_name(each), str(value)]
         return shlex.join([*words, *more])
 
-    def load(self, dataset: str | None, edges: Path | None, out: Path | None) -> TableGraph | None:
-        """Read tables, the user's or known ones; return nothing for another dataset.
 
-        What was decided about the columns, and warnings, go to stderr. The options are refused
-        with a dataset that is no table, and a folder ``out`` that is that of the tables.
-        """
-        if not is_table(dataset):
-            self.refuse_unless_table(dataset, edges)
-            return None
-        if dataset in TABLES:
-            refuse_edges_of(dataset, edges)
+@dataclass(frozen=True)
+class TableOptions(ColumnOptions):
+    """All that can be said about tables that are read into memory."""
+
+    name_column: Annotated[str | None, _column("Names to show beside the ids.")] = None
+    task: Annotated[
+        Literal["classification", "regression"] | None,
+        option("Predict classes or a number.", metavar="classification|regression"),
+    ] = None
+    rare_classes: Annotated[
+        Literal["drop", "merge", "refuse"] | None,
+        option("Classes of under 10 nodes (default drop).", metavar="drop|merge|refuse"),
+    ] = None
+    unknown_ids: Annotated[
+        Literal["refuse", "drop"] | None,
+        option("Edges to ids of no node (default refuse).", metavar="refuse|drop"),
+    ] = None
+
+
+RARE_OPTIONS = {
+    *("task", "rare_classes", "name_column", "source_column", "destination_column"),
+    *("weight_column", "categorical", "numeric", "lists", "missing", "unknown_ids"),
+}
+"""Options that ``train`` and ``compare`` take and only the help of ``check`` lists."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What a command was told to read.
+
+    Attributes:
+        name: Of a known dataset, or the path of a file; ``None`` for the default.
+        graph: The tables as they were read; ``None`` for a graph that is no table.
+    """
+
+    name: str | None
+    edges: Path | None
+    tables: TableOptions
+    graph: TableGraph | None = None
+
+
+def read_dataset(
+    name: str | None,
+    edges: Path | None,
+    tables: TableOptions,
+    out: Path | None,
+    config: Path | None = None,
+) -> Dataset:
+    """Read the tables that the arguments of a command name, if they name tables.
+
+    A known graph or a graph file is left to :class:`~crossgcn.Experiment`. What was decided about
+    the columns, and warnings, go to stderr.
+
+    Args:
+        out: Folder for the results; refused if it is that of the tables.
+        config: Settings file, which may name the dataset.
+    """
+    found = Dataset(name, edges, tables)
+    if config is not None:
+        found = _named_in(config, found)
+    if not is_table(found.name):
+        _refuse_unless_tables(found)
+        return found
+    if found.name in TABLES:
+        refuse_edges_of(found.name, found.edges)
+    elif (columns := _read_hops(found)) is not None:
+        return replace(found, graph=columns)
+    else:
+        _check_files(found.name, found, out)
+    with status(f"reading {found.name}"):
+        from crossgcn.data.datasets.real import load_real
+        from crossgcn.data.tables.graph import load_tables
+        from crossgcn.reports.terminal.check import reading_lines
+
+        choices = found.tables.choices()
+        if found.name in TABLES:
+            graph = load_real(found.name, choices=choices)
         else:
-            self._check_files(dataset, edges, out)
-
-        with status(f"reading {dataset}"):
-            from crossgcn.data.datasets.real import load_real
-            from crossgcn.data.tables.graph import load_tables
-            from crossgcn.reports.terminal.check import reading_lines
-
-            if dataset in TABLES:
-                graph = load_real(dataset, choices=self.choices())
-            else:
-                graph = load_tables(Path(dataset), edges, self.choices())
-        terminal().print(*reading_lines(graph), sep="\n", highlight=False)
-        return graph
-
-    def _check_files(self, dataset: str, edges: Path | None, out: Path | None) -> None:
-        """Refuse files that contradict the other arguments, or are no tables."""
-        from crossgcn.graph.hop_file import is_hop_file  # imports torch
-
-        if is_hop_file(dataset):
-            raise BadInput(
-                f"{dataset} holds columns of crossgcn hops, for crossgcn train alone; give the "
-                "tables of nodes and of edges"
-            )
-        for table in (Path(dataset), edges):
-            if out is not None and table is not None and out.resolve() == table.resolve().parent:
-                raise BadInput(
-                    f"--out {out} is where {table.name} is: give the results their own folder"
-                )
-        if self.target is None:
-            raise BadInput(
-                f"{dataset} is a table: give the column to predict as --target COLUMN "
-                f"({self.command('check', dataset, edges)} lists the columns)"
-            )
-
-    def refuse_unless_table(self, dataset: str | None, edges: Path | None) -> None:
-        """Refuse a second file and options for tables with a dataset that is no table."""
-        given, dataset = self.given(), dataset or "citeseer"
-        if (given or edges is not None) and Path(dataset).exists():
-            raise BadInput(
-                f"{dataset}: cannot tell that it is a table: end its name in one of "
-                f"{', '.join(TABLE_ENDINGS)}"
-            )
-        remedy = (
-            f"give two files, NODES.csv and EDGES.csv (or .tsv, .parquet), in place of {dataset}"
-        )
-        if edges is not None:
-            raise BadInput(
-                f"{edges} is one argument too many for {dataset}: {remedy}, or leave it out"
-            )
-        for name, value in given.items():
-            raise BadInput(f"{option_name(name)} {value} is for tables of your own: {remedy}")
-
-    def given(self) -> dict[str, Any]:
-        """Return the options that the user gave."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+            graph = load_tables(Path(found.name), found.edges, choices)
+    terminal().print(*reading_lines(graph), sep="\n", highlight=False)
+    return replace(found, graph=graph)
 
 
 def is_table(dataset: str | None) -> TypeGuard[str]:
@@ -188,19 +176,85 @@ def refuse_edges_of(name: str, edges: Path | None) -> None:
         raise BadInput(f"{edges} is one argument too many: {name} has its own edges; leave it out")
 
 
-def refuse_table_in_config(dataset: str, config: Path | None, command: str) -> None:
-    """Refuse a table that a TOML file names as its dataset: tables are arguments."""
-    if is_table(dataset):
-        arguments = dataset if dataset in TABLES else f"{dataset} EDGES --target COLUMN"
+def _named_in(config: Path, given: Dataset) -> Dataset:
+    """Return what a settings file, or the ``config.json`` of an earlier run, names as the dataset.
+
+    Edges and options that are given now take precedence. A dataset that is given now is another
+    one, unless the earlier one were data frames, which are no files.
+    """
+    from crossgcn.training.config import given_settings, read_training
+
+    if config.suffix != ".json":
+        return replace(given, name=given.name or given_settings(config, {}).get("dataset"))
+    earlier = read_training(config)
+    before = earlier.get("dataset", "citeseer")
+    if given.name is not None and before is not None:
+        return given
+    if given.name is None and before is None:
         raise BadInput(
-            f"{config}: {dataset} is a table, and tables are given as arguments: crossgcn "
-            f"{command} {arguments} --config {config}, without dataset in the file"
+            f"{config}: the model was trained on data frames; write them to files and give these: "
+            f"crossgcn train NODES EDGES --config {config}"
+        )
+    edges = given.edges or (earlier.get("edges") and Path(earlier["edges"]))
+    known = {name: earlier.get("tables", {}).get(name) for name in asdict(given.tables)}
+    tables = TableOptions(**known | given.tables.given())
+    return Dataset(str(given.name or before), edges, tables)
+
+
+def _read_hops(given: Dataset) -> HopTable | None:
+    """Read a file of ``crossgcn hops``; return nothing for another dataset."""
+    from crossgcn.graph.hop_file import is_hop_file, read_hop_file  # imports torch
+
+    if not is_hop_file(given.name):
+        return None
+    with status(f"reading {given.name}"):
+        table = read_hop_file(Path(str(given.name)))
+    options = given.tables.given()
+    if options.get("target") == table.plan.target:
+        options.pop("target", None)
+    more = [given.edges] if given.edges else [option_name(name) for name in options]
+    if more:
+        raise BadInput(
+            f"{more[0]} is one argument too many: {given.name} holds columns of crossgcn hops, "
+            f"with edges and target {table.plan.target!r}; leave it out, or give it to hops"
+        )
+    return table
+
+
+def _check_files(nodes: str, given: Dataset, out: Path | None) -> None:
+    """Refuse tables that are where the results go, or without a column to predict."""
+    for table in (Path(nodes), given.edges):
+        if out is not None and table is not None and out.resolve() == table.resolve().parent:
+            raise BadInput(
+                f"--out {out} is where {table.name} is: give the results their own folder"
+            )
+    if given.tables.target is None:
+        raise BadInput(
+            f"{nodes} is a table: give the column to predict as --target COLUMN "
+            f"({given.tables.command('check', nodes, given.edges)} lists the columns)"
         )
 
 
-def _names(text: str | None) -> tuple[str, ...]:
+def _refuse_unless_tables(given: Dataset) -> None:
+    """Refuse a second file and options for tables with a dataset that is no table."""
+    name, options = given.name or "citeseer", given.tables.given()
+    if not options and given.edges is None:
+        return
+    if Path(name).exists():
+        raise BadInput(
+            f"{name}: cannot tell that it is a table: end its name in one of "
+            f"{', '.join(TABLE_ENDINGS)}"
+        )
+    remedy = f"give two files, NODES.csv and EDGES.csv (or .tsv, .parquet), in place of {name}"
+    if given.edges is not None:
+        raise BadInput(
+            f"{given.edges} is one argument too many for {name}: {remedy}, or leave it out"
+        )
+    option, value = next(iter(options.items()))
+    raise BadInput(f"{option_name(option)} {value} is for tables of your own: {remedy}")
+
+
+def _names(text: str) -> tuple[str, ...]:
     r"""Read column names from ``a,b``; a comma within a name is written ``\,``."""
-    if text is None:
-        return ()
     hidden = text.replace("\\,", "\0").split(",")
     return tuple(name.strip().replace("\0", ",") for name in hidden if name.strip())
