@@ -1,4 +1,4 @@
-"""Damage, hostile texts and impossible sizes, through the commands."""
+"""Two writers of one folder, and damage in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
-import pandas as pd
 import pytest
 
 from crossgcn.errors import Note, printable
@@ -60,45 +59,6 @@ def test_a_damaged_finished_run_is_trained_again(crossgcn: Command, graph_file: 
     result.write_text(result.read_text().replace('"epochs": 2', '"epochs": 3'))
     done = crossgcn("report", "out")
     assert done.returncode == 2 and "result.json: is not what was written there" in done.stderr
-
-
-HOSTILE = "\x1b]0;owned\x07\x1b[31m\x9b2J\u202e"
-
-
-@pytest.fixture
-def tables() -> None:
-    """Ids, columns, values and classes that would control a terminal."""
-    ids = [f"{HOSTILE}{n}" for n in range(40)]
-    classes = [f"{HOSTILE}a" if n % 2 else f"{HOSTILE}b" for n in range(40)]
-    column = {f"{HOSTILE}c": [f"{HOSTILE}{n % 2}" for n in range(40)]}
-    nodes = pd.DataFrame({"id": ids, **column, "number": range(40), "kind": classes})
-    nodes.to_csv("nodes.csv", index=False)
-    pd.DataFrame({"source": ids, "target": ids[1:] + ids[:1]}).to_csv("edges.csv", index=False)
-
-
-@pytest.mark.usefixtures("crossgcn", "tables")
-def test_no_text_from_data_controls_the_terminal(crossgcn: Command) -> None:
-    model = ("--model", "cross-gcn", "--epochs", 2, "--num-splits", 1, "--workers", 1)
-    own = ("nodes.csv", "edges.csv", "--target", "kind")
-    node = f"{HOSTILE}7"
-    for arguments, code in (
-        (("check", *own), None),
-        (("train", *own, *model, "--out", "run"), 0),
-        (("explain", "run"), 0),
-        (("explain", "run", "--node", node), 0),
-        (("explain", "run", "--node", f"{HOSTILE}none"), 2),
-        (("explain", "run", "--class", f"{HOSTILE}none"), 2),
-        (("predict", "run", "--out", "p.csv"), 0),
-        (("train", "nodes.csv", "edges.csv", "--target", f"{HOSTILE}x", "--out", "no"), 2),
-        (("data", "show", f"{HOSTILE}"), 2),
-        (("explain", "run", "--json"), 0),
-        (("data", "import", "edges.csv", "--nodes", "nodes.csv", *own[2:], "--out", "graph"), None),
-    ):
-        done = crossgcn(*arguments)
-        assert code is None or done.returncode == code, (arguments, done.stderr)
-        for stream in (done.stdout, done.stderr):
-            assert not set("\x1b\x07\x9b\u202e") & set(stream), arguments
-            assert "Traceback" not in stream
 
 
 def test_text_is_printable_and_json_stays_json() -> None:

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest_fixtures import run_command
-from hostile_texts import CONTROLS
 
 from crossgcn import TableModel, explain
 from crossgcn.data import read_real
@@ -127,7 +126,6 @@ def test_what_does_not_fit_is_refused(crossgcn: Command, folder: Path) -> None:
     ):
         done = crossgcn("explain", run, *options)
         assert done.returncode == 2 and words in done.stderr, done.stderr
-        assert not CONTROLS & set(done.stderr)
 
 
 def test_what_a_run_is_made_of_is_not_overwritten(crossgcn: Command, folder: Path) -> None:

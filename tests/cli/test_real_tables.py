@@ -97,13 +97,10 @@ def test_a_second_table_of_edges_is_refused(command: str, crossgcn: Command) -> 
     assert "edges.csv is one argument too many: us-county has its own edges" in done.stderr
 
 
-def test_the_name_in_a_settings_file_is_refused_with_the_command(
-    crossgcn: Command, tmp_path: Path
-) -> None:
-    (tmp_path / "own.toml").write_text('dataset = "us-county"\n')
-    done = crossgcn("train", "--config", "own.toml")
-    assert done.returncode == 2
-    assert "crossgcn train us-county --config own.toml" in done.stderr
+def test_a_settings_file_may_name_the_dataset(crossgcn: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('dataset = "us-county"\nbags = 1\n')
+    answer = result_of(crossgcn("train", "--config", "mine.toml", *QUICK, "--out", "run"))
+    assert (answer["dataset"], answer["target"]) == ("us-county", "winner")
 
 
 def test_tables_of_a_dataset_can_be_written_and_read_as_ones_own(crossgcn: Command) -> None:

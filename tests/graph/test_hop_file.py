@@ -242,9 +242,6 @@ def test_a_file_larger_than_memory_and_arguments_that_contradict_it_are_refused(
         assert f"{more[0]} is one argument too many: columns.parquet holds" in done.stderr
     done = crossgcn("compare", FILE, "--target", "buys")
     assert done.returncode == 2 and "for crossgcn train alone; give the tables" in done.stderr
-    for old in (["--parquet", "x"], ["--fanout", "3"]):
-        done = crossgcn("train", FILE, *old)
-        assert done.returncode == 2 and "is not part of crossgcn any more" in done.stderr
     monkeypatch.setattr("os.sysconf", lambda name: {"SC_PAGE_SIZE": 1}.get(name, 1000))
     with pytest.raises(BadInput, match=r"take 0\.0 GiB, and this machine has 0\.0 GiB of memory"):
         read_hop_file(FILE)

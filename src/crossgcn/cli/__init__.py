@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import typer
 
 from crossgcn.errors import CrossGCNError
 
 __all__ = ["main"]
+
+_USAGE_ERRORS: Any = typer.BadParameter.__bases__
+"""Click's error for any wrong usage; Typer exports only this subclass of it."""
 
 
 def main() -> int:
@@ -34,11 +38,11 @@ def main() -> int:
     return code or 0
 
 
-def _describe(error: Exception) -> tuple[str | None, int]:
+def _describe(error: Any) -> tuple[str | None, int]:
     """Return what the user is told, and the exit code; no message for an error of ours."""
     if isinstance(error, CrossGCNError):
         return str(error), error.exit_code
-    if isinstance(error, typer.BadParameter.__bases__):  # any wrong usage
+    if isinstance(error, _USAGE_ERRORS):
         context = error.ctx
         asked = "" if context is None else f" (options: {context.command_path} --help)"
         return error.format_message() + asked, 2

@@ -66,6 +66,13 @@ def compare(
     given, how = training.settings(), check_work(work)
     names = None if models is None else o.parse_names(models, "--models")
     depths = o.parse_numbers(num_layers, "--num-layers")
+    from crossgcn.graph.hop_file import is_hop_file  # imports torch
+
+    if is_hop_file(dataset):
+        raise BadInput(
+            f"{dataset} holds columns of crossgcn hops, for crossgcn train alone; give the tables "
+            "of nodes and of edges"
+        )
     found = read_dataset(dataset, edges, tables, work.out)
     if found.graph is None:
         prepared = _presets(found.name, given, names, baseline, depths, work.device)

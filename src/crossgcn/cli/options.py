@@ -36,7 +36,9 @@ def option_name(name: str) -> str:
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command that Typer understands: each dataclass it takes becomes its fields."""
     parameters = inspect.signature(command, eval_str=True).parameters.values()
-    groups = {each.name: each.annotation for each in parameters if is_dataclass(each.annotation)}
+    groups: dict[str, Any] = {
+        each.name: each.annotation for each in parameters if is_dataclass(each.annotation)
+    }
     fields_of = {
         name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()
     }
