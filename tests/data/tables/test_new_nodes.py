@@ -93,17 +93,6 @@ def test_unseen_values_are_reported() -> None:
     assert load(NEW).unseen == (Unseen("city", 1, "Rome", None),)
 
 
-def test_a_flag_is_read_in_other_words_or_refused() -> None:
-    nodes = read_table(NODES.assign(news=[0, 1] * 20), "nodes")
-    plan = make_plan(nodes, None, TableChoices(target="buys"))
-    trained_on = TableEncoder.fit(nodes, plan), plan
-    at = trained_on[0].space.names.index("news")
-    new = load(NEW.assign(news=["Yes", "F", "true"]), None, trained_on)
-    assert new.x.toarray()[:, at].tolist() == [1.0, 0.0, 1.0]
-    with pytest.raises(BadInput, match=r"nodes, row 2, column news: 'si' is not a flag .*write 1"):
-        load(NEW.assign(news=["Yes", "si", "true"]), None, trained_on)
-
-
 def test_there_may_be_no_edges_and_no_target() -> None:
     assert load().edges.shape == (2, 0)
     assert load(NEW.assign(buys="a")).unused == ()

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crossgcn.data.tables.cells import parse_number
-from crossgcn.data.tables.kinds.lists import Separator, find_separator, split_words
+from crossgcn.data.tables.kinds.lists import Separator, split_words
 from crossgcn.data.tables.read import read_table
 from crossgcn.data.tables.table import Distinct, Table
 from crossgcn.errors import BadInput
@@ -62,15 +62,10 @@ def save(kind: str, folder: Path, ids: list[Any]) -> Path | pd.DataFrame:
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "frame"])
-def test_ids_survive_every_kind_of_file(tmp_path: Path, kind: str) -> None:
-    assert read_table(save(kind, tmp_path, IDS), "nodes").frame["id"].tolist() == IDS
-
-
-@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "frame"])
-def test_whole_numbers_keep_every_digit(tmp_path: Path, kind: str) -> None:
-    numbers = [2**53 + 1, -(2**63), 2**63 - 1, 0, -7]
-    table = read_table(save(kind, tmp_path, numbers), "nodes")
-    assert table.frame["id"].tolist() == [str(number) for number in numbers]
+@pytest.mark.parametrize("ids", [IDS, [2**53 + 1, -(2**63), 2**63 - 1, 0, -7]])
+def test_ids_survive_every_kind_of_file(tmp_path: Path, kind: str, ids: list[Any]) -> None:
+    table = read_table(save(kind, tmp_path, ids), "nodes")
+    assert table.frame["id"].tolist() == list(map(str, ids))
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))))
@@ -83,19 +78,12 @@ def test_any_text_survives_csv_and_parquet(tmp_path: Path, texts: list[str]) -> 
         assert read_table(save(kind, tmp_path, texts), "nodes").frame["id"].tolist() == texts
 
 
-def test_whole_numbers_with_gaps_keep_every_digit_in_parquet(tmp_path: Path) -> None:
-    pd.DataFrame({"id": pd.array([2**53 + 1, None, 2**64 - 1], "UInt64")}).to_parquet(
-        path := tmp_path / "nodes.parquet"
-    )
-    assert read_table(path, "nodes").frame["id"].tolist() == [
-        "9007199254740993",
-        "",
-        "18446744073709551615",
-    ]
-
-
 TYPED: dict[str, tuple[Any, list[str]]] = {
     "whole floats, as integers with gaps become": ([1.0, None, 3.0], ["1", "", "3"]),
+    "whole numbers with gaps": (
+        pd.array([2**53 + 1, None, 2**64 - 1], "UInt64"),
+        ["9007199254740993", "", "18446744073709551615"],
+    ),
     "floats": ([0.1, 2.0, 1e300], ["0.1", "2.0", "1e+300"]),
     "short floats": (np.array([0.1, 2.5, 0.3], np.float32), ["0.1", "2.5", "0.3"]),
     "infinities": ([np.inf, -np.inf, np.nan], ["inf", "-inf", ""]),
@@ -104,7 +92,7 @@ TYPED: dict[str, tuple[Any, list[str]]] = {
     "days": (pd.to_datetime(["2024-01-01", "NaT", "2024-02-03"]), ["2024-01-01", "", "2024-02-03"]),
     "times": (
         pd.to_datetime(["2024-01-01 10:30", "NaT", "2024-02-03 00:00"]),
-        ["2024-01-01T10:30:00", "", "2024-02-03T00:00:00"],
+        ["2024-01-01 10:30:00", "", "2024-02-03 00:00:00"],
     ),
     "dates": ([datetime.date(2024, 1, 1)] * 3, ["2024-01-01"] * 3),
     "lists": ([["a", "b;c"], [], None], ['["a", "b;c"]', "[]", ""]),
@@ -125,20 +113,11 @@ def test_frames_and_parquet_are_written_as_the_same_text(tmp_path: Path, name: s
     assert read_table(path, "nodes").frame["x"].tolist() == wanted
 
 
-def test_a_frame_may_mix_types_and_hold_sets_and_bytes() -> None:
-    mixed = [1, "x", 2.5, True, {"b", "a"}, b"raw", 2**70, np.int64(4), None]
+def test_a_frame_may_mix_types_and_hold_sets() -> None:
+    mixed = [1, "x", 2.5, True, {"b", "a"}, 2**70, np.int64(4), None]
     table = read_table(pd.DataFrame({"x": pd.Series(mixed, dtype=object)}), "nodes")
-    assert table.frame["x"].tolist() == [
-        "1",
-        "x",
-        "2.5",
-        "true",
-        '["a", "b"]',
-        "raw",
-        str(2**70),
-        "4",
-        "",
-    ]
+    wanted = ["1", "x", "2.5", "true", '["a", "b"]', str(2**70), "4", ""]
+    assert table.frame["x"].tolist() == wanted
 
 
 def test_a_named_index_is_a_column_and_row_numbers_are_not(tmp_path: Path) -> None:
@@ -178,23 +157,21 @@ def test_headers_may_contain_other_delimiters(tmp_path: Path) -> None:
     assert read_table(tmp_path / "n.csv", "nodes").columns == ("id", "age, in years")
 
 
-def test_blank_lines_end_a_file_and_are_empty_cells_of_a_single_column(tmp_path: Path) -> None:
-    (tmp_path / "n.csv").write_text("id,x\n1,2\n\n\n")
-    assert len(read_table(tmp_path / "n.csv", "nodes")) == 1
-    (tmp_path / "n.csv").write_text("id\n1\n\n3\n")
-    assert read_table(tmp_path / "n.csv", "nodes").frame["id"].tolist() == ["1", "", "3"]
-
-
-def test_lines_of_space_end_a_file(tmp_path: Path) -> None:
-    for name, content in (
-        ("n.csv", "id,x\n1,2\n  \n\n \t\n"),
-        ("n.tsv", "id\tx\n1\t2\n\t\n  \n"),
-        ("n.csv", "id\n1\n \n"),
-    ):
-        (tmp_path / name).write_text(content)
-        assert read_table(tmp_path / name, "nodes").frame["id"].tolist() == ["1"]
-    pd.DataFrame({"id": ["1", ""]}).to_csv(tmp_path / "n.csv", index=False)
-    assert read_table(tmp_path / "n.csv", "nodes").frame["id"].tolist() == ["1", ""]
+@pytest.mark.parametrize(
+    ("name", "content", "ids"),
+    [
+        ("n.csv", "id,x\n1,2\n\n\n", ["1"]),
+        ("n.csv", "id,x\n1,2\n  \n\n \t\n", ["1"]),
+        ("n.csv", "id,x\n1,2\n,\n,\n", ["1"]),
+        ("n.tsv", "id\tx\n1\t2\n\t\n  \n", ["1"]),
+        ("n.csv", "id\n1\n \n", ["1"]),
+        ("n.csv", "id\n1\n\n3\n", ["1", "", "3"]),
+        ("n.csv", 'id\n1\n""\n', ["1", ""]),
+    ],
+)
+def test_lines_of_space_end_a_file(tmp_path: Path, name: str, content: str, ids: list[str]) -> None:
+    (tmp_path / name).write_text(content)
+    assert read_table(tmp_path / name, "nodes").frame["id"].tolist() == ids
 
 
 def test_a_cell_may_be_long_and_the_limit_of_others_stays(tmp_path: Path) -> None:
@@ -214,6 +191,7 @@ def test_an_index_without_a_header_is_named_as_pandas_does(tmp_path: Path) -> No
     table = read_table(tmp_path / "n.csv", "nodes")
     assert table.columns == tuple(pd.read_csv(tmp_path / "n.csv").columns)
     assert table.frame["id"].tolist() == ["a", "b"]
+    assert read_table(pd.DataFrame({0: ["a"], 1: ["b"]}), "nodes").columns == ("0", "1")
 
 
 @pytest.mark.parametrize("name", ["-", "/dev/null", "pipe", "pipe.csv"])
@@ -265,13 +243,6 @@ def test_what_cannot_be_read_is_refused_with_place_and_remedy(tmp_path: Path, na
         read_table(tmp_path / file, "nodes")
 
 
-def test_a_parquet_file_cut_short_is_refused(tmp_path: Path) -> None:
-    pd.DataFrame({"id": range(100)}).to_parquet(path := tmp_path / "n.parquet")
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(BadInput, match=r"n.parquet cannot be read as Parquet"):
-        read_table(path, "nodes")
-
-
 def test_a_file_that_may_not_be_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,10 +284,6 @@ def test_a_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
 def test_frames_are_held_to_the_same_rules(frame: pd.DataFrame, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         read_table(frame, "nodes")
-
-
-def test_headers_that_are_numbers_become_text() -> None:
-    assert read_table(pd.DataFrame({0: ["a"], 1: ["b"]}), "nodes").columns == ("0", "1")
 
 
 def test_a_frame_is_copied() -> None:
@@ -398,21 +365,6 @@ def test_words_survive_every_way_of_writing_them(words: list[str]) -> None:
 )
 def test_words_are_cleaned(cell: str, separator: Separator, words: list[str]) -> None:
     assert split_words(cell, separator) == words
-
-
-@pytest.mark.parametrize(
-    ("cells", "separator"),
-    [
-        (["a;b", "a"], ";"),
-        (["a|b", "b|c", "x;y"], "|"),
-        (["a, b", "b"], ","),
-        (['["a"]', "[]", "x"], "json"),
-        (["red blue", "red"], " "),
-        ([], " "),
-    ],
-)
-def test_the_separator_is_what_most_cells_hold(cells: list[str], separator: Separator) -> None:
-    assert find_separator(cells) == separator
 
 
 @cache

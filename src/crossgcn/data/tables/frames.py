@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from crossgcn.data.tables.table import INDEX_COLUMN, Table
 from crossgcn.errors import BadInput
@@ -73,66 +71,52 @@ def make_table(
         headers.pop()
     texts, typed = {}, set()
     for position, header in enumerate(clean_headers(headers, name)):
-        column = frame.iloc[:, position]
-        is_present = column.notna().to_numpy(dtype=bool)
-        if isinstance(column.dtype, pd.StringDtype) and is_present.all():
-            texts[header] = column.reset_index(drop=True).astype("str")
+        column = frame.iloc[:, position].reset_index(drop=True)
+        if isinstance(column.dtype, pd.StringDtype) and not column.hasnans:
+            texts[header] = column.astype("str")
             continue
-        cells = np.full(len(column), "", dtype=object)
         try:
-            present = column[is_present].infer_objects()
-            cells[is_present] = _write_as_text(present)
-            texts[header] = pd.Series(cells, dtype="str")
+            present = column.dropna().infer_objects()
+            text = _write_as_text(present)
         except UnicodeEncodeError as error:
             raise BadInput(
                 f"{name}: column {header!r} holds {error.object!r}, half of a character; "
                 "correct the text, for example by text.encode('utf-8', 'replace').decode()"
             ) from None
+        texts[header] = text.reindex(column.index, fill_value="").astype("str")
         if pd.api.types.is_numeric_dtype(present) and not pd.api.types.is_bool_dtype(present):
             typed.add(header)
     return Table(name, pd.DataFrame(texts), first_row, encoding, frozenset(typed))
 
 
-def _write_as_text(present: pd.Series[Any]) -> Sequence[str] | NDArray[Any]:
+def _write_as_text(present: pd.Series[Any]) -> pd.Series[str]:
     """Return the text that a CSV file would hold in place of each value.
 
     Integers keep every digit. A column of floats that are all whole, which is what pandas makes
     of integers with gaps, is written without ``.0``; other floats in the fewest digits that read
-    back the same. Times are ISO 8601, without the time of day where it is always midnight.
+    back the same. Times of day are left out where it is always midnight.
     """
     kind = present.dtype
     if pd.api.types.is_bool_dtype(kind):
-        return np.where(present.to_numpy(dtype=bool), "true", "false")
-    if pd.api.types.is_integer_dtype(kind):
-        return present.astype("str").to_numpy()
+        return present.astype("str").str.lower()
     if pd.api.types.is_float_dtype(kind):
         is_short = str(kind).lower().startswith(("float32", "float["))
-        numbers = present.to_numpy(dtype=np.float32 if is_short else np.float64)
+        numbers = present.astype(np.float32 if is_short else np.float64)
         is_whole = np.isfinite(numbers) & (np.trunc(numbers) == numbers)
-        if (is_whole & (abs(numbers) < _LARGEST_EXACT_INTEGER)).all():
-            return numbers.astype(np.int64).astype(str)
-        return numbers.astype(str)
-    values = present.astype(object).tolist()
-    if all(isinstance(value, datetime.datetime) and _is_midnight(value) for value in values):
-        return [value.date().isoformat() for value in values]
-    return [_write_value(value) for value in values]
-
-
-def _is_midnight(time: datetime.datetime) -> bool:
-    return time.time() == datetime.time() and time.tzinfo is None
+        are_exact = (is_whole & (abs(numbers) < _LARGEST_EXACT_INTEGER)).all()
+        return (numbers.astype(np.int64) if are_exact else numbers).astype("str")
+    if pd.api.types.is_datetime64_dtype(kind) or str(kind).startswith("timestamp"):
+        return pd.to_datetime(present).astype("datetime64[us]").astype("str")
+    if pd.api.types.is_object_dtype(kind) or str(kind).startswith("list"):
+        return present.astype(object).map(_write_value).astype("str")
+    return present.astype("str")
 
 
 def _write_value(value: Any) -> str:
-    """Write a value of any type: truth values as true or false, lists as JSON."""
-    if isinstance(value, str):
-        return value
+    """Write a value of a column of many types: lists as JSON."""
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
-    if isinstance(value, set | frozenset):
+    if isinstance(value, set):
         value = sorted(value, key=str)
     if isinstance(value, list | tuple | np.ndarray):
         return json.dumps([_write_value(item) for item in value], ensure_ascii=False)

@@ -193,12 +193,10 @@ class Table:
         """Return the column's name, or raise an error that suggests similar headers."""
         if column in self.frame.columns:
             return column
-        by_lower = {name.lower(): name for name in reversed(self.columns)}
-        near = difflib.get_close_matches(column.lower(), by_lower, n=2, cutoff=0.6)
-        hint = " or ".join(repr(by_lower[name]) for name in near)
-        shown = ", ".join(self.columns[:20]) + (", ..." if len(self.columns) > 20 else "")
+        near = difflib.get_close_matches(column, self.columns, n=2, cutoff=0.6)
+        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        shown = ", ".join(self.columns[:20]) + ", ..." * (len(self.columns) > 20)
         raise BadInput(
-            f"{self.name}: there is no column {column!r}: "
-            + (f"did you mean {hint}? " if hint else "")
-            + f"its {len(self.columns)} columns are {shown}"
+            f"{self.name}: there is no column {column!r}: {hint}its {len(self.columns)} columns "
+            f"are {shown}"
         )
