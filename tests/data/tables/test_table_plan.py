@@ -147,27 +147,25 @@ def test_ids_are_found_by_name_and_by_the_edges(
     assert f"ids of nodes: nodes, column {found}: {reason}" in plan.reasons[0]
 
 
-def test_ids_are_found_without_edges() -> None:
-    frame = pd.DataFrame({"x": cycle(1, 2), "user": IDS, "name": [f"A{i}" for i in range(N)]})
-    plan = make_plan(read_table(frame, "nodes"), None, TableChoices())
-    assert plan.id_column == "user"
+@pytest.mark.parametrize(
+    ("choices", "found", "reason"),
+    [
+        ({}, "user_id", "the first column whose values are all different"),
+        ({"target": "user_id"}, "name", "the first column whose values are all different"),
+        ({"ignored": ("user_id",)}, "name", "the first column whose values are all different"),
+        ({"id_column": "x"}, "x", "as chosen"),
+    ],
+)
+def test_ids_are_found_without_edges(choices: dict[str, Any], found: str, reason: str) -> None:
+    columns = {
+        "x": cycle(1, 2),
+        "income": [i / 7 for i in range(N)],
+        "name": [f"A{i}" for i in range(N)],
+    }
+    nodes = read_table(pd.DataFrame({**columns, "user_id": IDS}), "nodes")
+    plan = make_plan(nodes, None, TableChoices(**choices))
+    assert plan.id_column == found and plan.reasons[0].endswith(reason)
     assert (plan.source_column, plan.destination_column, plan.weight_column) == (None,) * 3
-    assert make_plan(read_table(frame, "nodes"), None, TableChoices(target="user")).id_column == (
-        "name"
-    )
-    assert (
-        "as chosen"
-        in make_plan(read_table(frame, "nodes"), None, TableChoices(id_column="x")).reasons[0]
-    )
-
-
-def test_numbers_with_fractions_are_not_ids_and_names_help() -> None:
-    frame = pd.DataFrame(
-        {"income": [i / 7 for i in range(N)], "name": [f"A{i}" for i in range(N)], "user_id": IDS}
-    )
-    nodes = read_table(frame, "nodes")
-    assert make_plan(nodes, None, TableChoices()).id_column == "user_id"
-    assert make_plan(nodes, None, TableChoices(ignored=("user_id",))).id_column == "name"
 
 
 def test_a_table_without_ids_is_refused() -> None:
@@ -176,27 +174,53 @@ def test_a_table_without_ids_is_refused() -> None:
         make_plan(nodes, None, TableChoices())
 
 
+KNOWN, UNKNOWN = ["n1", "n2"], ["2001", ""]
+
+
 @pytest.mark.parametrize(
-    ("columns", "source", "destination"),
+    ("columns", "choices", "ends", "reason"),
     [
-        (["from", "to"], "from", "to"),
-        (["kind", "Target ID", "Source ID"], "Source ID", "Target ID"),
-        (["since", "src_node", "dst_node"], "src_node", "dst_node"),
-        (["weight", "u", "v"], "u", "v"),
+        ({"from": KNOWN, "to": KNOWN}, {}, ("from", "to"), "their names"),
+        (
+            dict.fromkeys(["kind", "Target ID", "Source ID"], KNOWN),
+            *({}, ("Source ID", "Target ID"), "their names"),
+        ),
+        (
+            dict.fromkeys(["since", "src_node", "dst_node"], KNOWN),
+            *({}, ("src_node", "dst_node"), "their names"),
+        ),
+        ({"weight": KNOWN, "u": KNOWN, "v": KNOWN}, {}, ("u", "v"), "their names"),
+        (
+            {"start": UNKNOWN, "end": UNKNOWN, "who": KNOWN, "whom": KNOWN},
+            *({}, ("who", "whom"), "they hold ids of nodes"),
+        ),
+        ({"x": UNKNOWN, "to": UNKNOWN, "from": UNKNOWN}, {}, ("from", "to"), "their names"),
+        ({"who": UNKNOWN, "whom": ["?", "!"]}, {}, ("who", "whom"), "the first columns"),
+        (
+            {"a": KNOWN, "b": KNOWN},
+            *({"source_column": "b"}, ("b", "a"), "they hold ids of nodes"),
+        ),
+        (
+            {"a": KNOWN, "b": KNOWN},
+            *({"destination_column": "a"}, ("b", "a"), "they hold ids of nodes"),
+        ),
+        (
+            {"a": KNOWN, "b": KNOWN},
+            *({"source_column": "b", "destination_column": "a"}, ("b", "a"), "as chosen"),
+        ),
     ],
 )
-def test_ends_are_found_by_name(columns: list[str], source: str, destination: str) -> None:
-    edges = edges_with(**{name: ["n1", "n2"] for name in columns})
-    plan = make_plan(nodes_with(), edges, TableChoices())
-    assert (plan.source_column, plan.destination_column) == (source, destination)
-    assert plan.reasons[1].endswith("their names")
+def test_ends_are_found_by_name_or_by_what_they_hold(
+    columns: dict[str, list[str]], choices: dict[str, str], ends: tuple[str, str], reason: str
+) -> None:
+    plan = make_plan(nodes_with(), edges_with(**columns), TableChoices(**choices))
+    assert (plan.source_column, plan.destination_column) == ends
+    assert plan.reasons[1].endswith(reason)
 
 
-def test_ends_are_found_by_what_they_hold() -> None:
-    edges = edges_with(since=["x", "y"], who=["n1", "n2"], weight=[1, 2], whom=["n3", "n4"])
+def test_how_columns_of_edges_are_used_is_said() -> None:
+    edges = edges_with(since=["x", "y"], who=KNOWN, weight=[1, 2], whom=KNOWN)
     plan = make_plan(nodes_with(), edges, TableChoices())
-    assert (plan.source_column, plan.destination_column) == ("who", "whom")
-    assert plan.weight_column == "weight"
     assert [line.split(": ", 1)[1] for line in plan.reasons[1:]] == [
         "edges, columns who and whom: they hold ids of nodes",
         "edges, column weight: its name",
@@ -204,36 +228,9 @@ def test_ends_are_found_by_what_they_hold() -> None:
     ]
 
 
-def test_columns_named_like_ends_without_ids_are_skipped() -> None:
-    edges = edges_with(
-        start=["2001", "2002"], end=["", "2003"], who=["n1", "n2"], whom=["n3", "n4"]
-    )
-    plan = make_plan(nodes_with(), edges, TableChoices())
-    assert (plan.source_column, plan.destination_column) == ("who", "whom")
-    unknown = make_plan(
-        nodes_with(), edges_with(x=["p"], to=["q"], **{"from": ["r"]}), TableChoices()
-    )
-    assert (unknown.source_column, unknown.destination_column) == ("from", "to")
-
-
-def test_strange_ends_are_left_for_the_check() -> None:
-    edges = edges_with(who=["?", "!"], whom=["?", "n1"])
-    plan = make_plan(nodes_with(), edges, TableChoices())
-    assert (plan.source_column, plan.destination_column) == ("who", "whom")
-
-
-def test_one_chosen_end_leaves_the_other_to_be_found() -> None:
-    edges = edges_with(a=["n1"], b=["n2"])
-    for choices, ends in [
-        (TableChoices(source_column="b"), ("b", "a")),
-        (TableChoices(destination_column="a"), ("b", "a")),
-        (TableChoices(source_column="b", destination_column="a"), ("b", "a")),
-    ]:
-        plan = make_plan(nodes_with(), edges, choices)
-        assert (plan.source_column, plan.destination_column) == ends
-
-
-def test_a_single_column_of_edges_is_refused() -> None:
+def test_edges_have_two_columns_and_choices_about_edges_need_edges() -> None:
+    with pytest.raises(BadInput, match="weight_column is 'w', but there is no table of edges"):
+        make_plan(nodes_with(), None, TableChoices(weight_column="w"))
     with pytest.raises(BadInput, match=r"edges: 2 column\(s\) \(a, weight\), but an edge has two"):
         make_plan(nodes_with(), edges_with(a=["n1"], weight=[1]), TableChoices())
 
@@ -268,11 +265,6 @@ def test_contradictory_choices_are_refused(choices: TableChoices, message: str) 
     nodes = nodes_with(age=cycle(*range(20)), buys=cycle("a", "b"))
     with pytest.raises(BadInput, match=message):
         make_plan(nodes, edges_with(**{"from": ["n1"], "to": ["n2"]}), choices)
-
-
-def test_choices_about_edges_need_edges() -> None:
-    with pytest.raises(BadInput, match="weight_column is 'w', but there is no table of edges"):
-        make_plan(nodes_with(), None, TableChoices(weight_column="w"))
 
 
 def test_a_column_without_a_header_is_left_out(tmp_path: Path) -> None:

@@ -159,8 +159,8 @@ def are_whole(numbers: NDArray[np.float64]) -> bool:
 
 def plain_id(text: str) -> str:
     """Return ``7`` for ``7.0``, as programs write ids in a column with gaps."""
-    whole = WHOLE.fullmatch(text)
-    return whole[1] if whole else text
+    whole = WHOLE.fullmatch(text) if text.endswith("0") else None
+    return text if whole is None else whole[1]
 
 
 DATE_FORMATS = (

@@ -13,13 +13,11 @@ from crossgcn.data.tables.columns import (
     find_split_column,
     infer_task,
 )
-from crossgcn.data.tables.kinds import ENCODERS, infer_kind
+from crossgcn.data.tables.kinds import ENCODERS, FeatureKind, infer_kind
 from crossgcn.data.tables.table import INDEX_COLUMN, Table
 from crossgcn.errors import BadInput
 
-ColumnKind = Literal[
-    "id", "target", "split", "categorical", "flag", "numeric", "date", "list", "ignored"
-]
+ColumnKind = Literal["id", "target", "split", "ignored"] | FeatureKind
 Task = Literal["classification", "regression"]
 RareClasses = Literal["drop", "merge", "refuse"]
 UnknownIds = Literal["refuse", "drop"]

@@ -122,7 +122,7 @@ class Table:
         encoding: How the text of a file was encoded.
         typed: Columns that held numbers, not text.
         missing_words: Words for a missing value, in lower case.
-        own_words: Other words for single columns.
+        words_of_columns: Other words for a missing value in single columns.
     """
 
     name: str
@@ -131,7 +131,7 @@ class Table:
     encoding: str = "UTF-8"
     typed: frozenset[str] = frozenset()
     missing_words: frozenset[str] = MISSING_WORDS
-    own_words: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    words_of_columns: Mapping[str, frozenset[str]] = field(default_factory=dict)
     _distinct: dict[tuple[str, frozenset[str]], Distinct] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -150,7 +150,7 @@ class Table:
 
     def distinct(self, column: str) -> Distinct:
         """Return the different values of a column; cached."""
-        words = self.own_words.get(column, self.missing_words)
+        words = self.words_of_columns.get(column, self.missing_words)
         if (column, words) not in self._distinct:
             found = Distinct.of(self.frame[column], words, column in self.typed)
             self._distinct[column, words] = found
@@ -173,11 +173,11 @@ class Table:
         return found[distinct.codes]
 
     def with_missing_words(
-        self, words: Iterable[str], own: Mapping[str, Iterable[str]] | None = None
+        self, words: Iterable[str], of_columns: Mapping[str, frozenset[str]] | None = None
     ) -> Table:
-        """Return the same table with other words for a missing value, and ``own`` ones."""
-        of_columns = {column: frozenset(each) for column, each in (own or {}).items()}
-        return replace(self, missing_words=frozenset(words), own_words=of_columns)
+        """Return the same table with other words for a missing value."""
+        words_of_columns = of_columns or {}
+        return replace(self, missing_words=frozenset(words), words_of_columns=words_of_columns)
 
     def refuse_cells(self, column: str, wrong: Mask, message: str, remedy: str) -> None:
         """Raise an error about the first wrong cell of a column, ``{value}``, if there is one."""

@@ -1,12 +1,13 @@
 """The kinds of columns: how each is detected, encoded, saved, and checked in new tables.
 
 A new kind is a file here with a function that detects it and a subclass of
-:class:`~crossgcn.data.tables.kinds.base.ColumnEncoder`; both are named in this file.
+:class:`~crossgcn.data.tables.kinds.base.ColumnEncoder`; this file names the kind, its encoder and
+the function.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -17,6 +18,8 @@ from crossgcn.data.tables.kinds.flag import FlagEncoder, infer_flag
 from crossgcn.data.tables.kinds.lists import ListEncoder, infer_list
 from crossgcn.data.tables.kinds.numeric import NumberEncoder, infer_numeric
 from crossgcn.data.tables.table import Distinct
+
+FeatureKind = Literal["categorical", "flag", "numeric", "date", "list"]
 
 AnyEncoder = Annotated[
     CategoryEncoder | FlagEncoder | NumberEncoder | DateEncoder | ListEncoder,
