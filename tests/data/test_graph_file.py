@@ -10,7 +10,6 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.data import csr_tensor, read_graph, read_planetoid, save_graph
-from crossgcn.data import graph_file as archive
 from crossgcn.data.datasets.planetoid import read_bundled_citeseer
 from crossgcn.errors import BadInput, WorkFailed
 
@@ -76,33 +75,6 @@ def test_dense_features_and_masks_work_as_well(tmp_path: Path) -> None:
     assert data.name == "mine"
     save_graph(tmp_path / "again.npz", data)
     assert_same(read_graph(tmp_path / "again.npz"), data)
-
-
-def test_edges_given_once_or_twice_become_undirected_and_unique(tmp_path: Path) -> None:
-    path = write(tmp_path / "g.npz", edge_index=[[2, 0, 1, 0, 2], [0, 1, 0, 1, 2]])
-    assert read_graph(path).edge_index.tolist() == [[0, 0, 1, 2, 2], [1, 2, 0, 0, 2]]
-
-
-def test_weights_are_averaged_over_an_edges_copies_and_kept(tmp_path: Path) -> None:
-    weighted: dict[str, Any] = {
-        "edge_index": [[2, 0, 1, 0, 2], [0, 1, 0, 1, 2]],
-        "edge_weight": [5, 1, 2, 6, 7],
-    }
-    data = read_graph(write(tmp_path / "g.npz", **weighted))
-    assert data.edge_index.tolist() == [[0, 0, 1, 2, 2], [1, 2, 0, 0, 2]]
-    assert data.edge_weight.tolist() == [3, 5, 3, 5, 7]
-    save_graph(tmp_path / "again.npz", data)
-    assert torch.equal(read_graph(tmp_path / "again.npz").edge_weight, data.edge_weight)
-
-
-def test_masks_with_a_column_a_split_work_in_files_too(tmp_path: Path) -> None:
-    train = np.array([[True, False], [False, True], [False, False]])
-    masks: dict[str, Any] = {
-        "train_mask": train,
-        "val_mask": train[:, ::-1],
-        "test_mask": [False, False, True],
-    }
-    assert read_graph(write(tmp_path / "g.npz", **masks)).roles.tolist() == [[1, 2, 3], [2, 1, 3]]
 
 
 def test_the_class_count_is_the_files_or_the_highest_label_plus_one(tmp_path: Path) -> None:
@@ -217,19 +189,6 @@ def test_a_dense_fault_is_placed_too(tmp_path: Path) -> None:
     np.savez(tmp_path / "g.npz", **dense(x=x))
     with pytest.raises(BadInput, match="x row 1, column 2 is -inf"):
         read_graph(tmp_path / "g.npz")
-
-
-def test_the_format_is_documented_where_help_shows_it() -> None:
-    for name in (
-        *GRAPH,
-        "edge_weight",
-        "num_classes",
-        "roles",
-        "train_mask",
-        "val_mask",
-        "test_mask",
-    ):
-        assert f"``{name}``" in (archive.__doc__ or "")
 
 
 def test_a_wide_sparse_graph_is_not_densified(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import io
 import struct
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def test_what_is_cut_short_is_refused_and_a_changed_byte_is_noticed(
     tmp_path_factory: pytest.TempPathFactory, cut: float, change: int
 ) -> None:
     path = tmp_path_factory.mktemp("npz") / "g.npz"
-    arrays = {"a": np.arange(40), "b": np.ones((3, 2), np.float32)}
+    arrays: dict[str, Any] = {"a": np.arange(40), "b": np.ones((3, 2), np.float32)}
     write_npz(path, arrays)
     whole = bytearray(path.read_bytes())
     place = int(cut * (len(whole) - 1))

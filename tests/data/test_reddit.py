@@ -1,20 +1,13 @@
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
-from subprocess import CompletedProcess
-
 import pytest
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data import load_dataset, make_splits, reddit400k_shaped
+from crossgcn.data import load_dataset, reddit400k_shaped
 from crossgcn.errors import BadInput
 from crossgcn.graph import edges_of_kind
-
-Command = Callable[..., CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
@@ -74,22 +67,3 @@ def test_the_seed_decides_everything(graph: Data) -> None:
 def test_a_seed_below_zero_is_refused() -> None:
     with pytest.raises(BadInput, match="seed is -1; give 0 or more"):
         reddit400k_shaped(-1)
-
-
-def test_random_splits_find_enough_nodes_in_every_class(graph: Data) -> None:
-    split = make_splits(graph, "random", num_splits=1)[0]
-    assert torch.bincount(graph.y[split.train]).tolist() == [20] * 41
-    assert (len(split.validation), len(split.test)) == (3_000, 9_000)
-
-
-def test_the_command_line_trains_on_it(crossgcn: Command) -> None:
-    done = crossgcn(
-        *("train", "reddit400k-shaped", "--splits", "public", "--epochs", 2, "--model", "gcn"),
-        *("--workers", 1, "--json", "--out", "out"),
-    )
-    assert done.returncode == 0, done.stderr
-    record = json.loads(Path("out/gcn-2-layer/split-00/run.json").read_text(encoding="utf-8"))
-    assert record["split"]["train"] == 18_000
-    refused = crossgcn("train", "reddit400k-shaped", "--splits", "authors", "--out", "other")
-    assert refused.returncode == 2
-    assert "use --splits random or --splits public" in refused.stderr

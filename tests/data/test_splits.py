@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from crossgcn.data import Split, load_dataset, make_splits, validate_split
+from crossgcn.data import Split, load_dataset, make_splits
 from crossgcn.data.datasets.registry import PLANETOID_NAMES
-from crossgcn.data.splits import LABELS_SHA256, strata
+from crossgcn.data.splits import LABELS_SHA256
 from crossgcn.errors import BadInput
 
 needs_authors_splits = pytest.mark.skipif(
@@ -55,11 +55,13 @@ def test_validation_and_test_are_planetoids_in_every_random_split(citeseer: Data
         assert not torch.isin(split.train, torch.cat([split.validation, split.test])).any()
 
 
-def test_a_split_depends_on_seed_and_index_only(citeseer: Data) -> None:
-    few, many = make_splits(citeseer, num_splits=3), make_splits(citeseer, num_splits=5)
+@pytest.mark.parametrize("protocol", ["random", "stratified"])
+def test_a_split_depends_on_seed_and_index_only(protocol: str, citeseer: Data) -> None:
+    few = make_splits(citeseer, protocol, num_splits=3)
+    many = make_splits(citeseer, protocol, num_splits=5)
     assert all(equal(a, b) for a, b in zip(few, many, strict=False))
     assert not torch.equal(many[0].train, many[1].train)
-    reseeded = make_splits(citeseer, num_splits=3, seed=1)
+    reseeded = make_splits(citeseer, protocol, num_splits=3, seed=1)
     assert not any(torch.equal(a.train, b.train) for a in few for b in reseeded)
 
 
@@ -182,32 +184,16 @@ def test_a_graph_without_roles_says_how_to_add_them(protocol: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "message"),
+    ("roles", "message"),
     [
-        (([0, 4], [3], []), "^mine: no test nodes"),
-        (([0, 4], [3], [10]), "test node 10 does not exist; the graph has nodes 0 to 9"),
-        (([-1, 4], [3], [7]), "train node -1 does not exist"),
-        (([0, 4], [3, 9], [7]), "validation node 9 has no label"),
-        (([0, 4], [3], [4, 7]), "test node 4 is also a train node"),
-        (([0, 4, 3], [3], [7]), "validation node 3 is also a train node"),
-        (([0, 4, 0], [3], [7]), "train node 0 is listed more than once; list every node once"),
-        (([0, 4], [3], [7, 7]), "test node 7 is listed more than once"),
-        (([0, 1], [3], [7]), "class 1 of 0 to 1 has no training node"),
+        ([1, 0, 0, 2, 1, 0, 0, 0, 0, 0], "^toy, public split 0: no test nodes"),
+        ([1, 0, 0, 2, 1, 0, 0, 3, 0, 3], "test node 9 has no label; take it out"),
+        ([1, 1, 0, 2, 0, 0, 0, 3, 0, 0], "class 1 of 0 to 1 has no training node"),
     ],
 )
-def test_a_faulty_split_names_the_offender(
-    nodes: tuple[list[int], list[int], list[int]], message: str
-) -> None:
-    split = Split(*(torch.tensor(role, dtype=torch.int64) for role in nodes))
+def test_a_faulty_split_names_the_offender(roles: list[int], message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        validate_split(split, toy(), "mine")
-
-
-def test_a_users_own_unlabelled_test_node_is_reported_not_dropped() -> None:
-    roles = toy().roles.clone()
-    roles[0, 9] = 3
-    with pytest.raises(BadInput, match="toy, public split 0: test node 9 has no label"):
-        make_splits(toy(roles=roles), "public")
+        make_splits(toy(roles=torch.tensor([roles], dtype=torch.int8)), "public")
 
 
 def test_stratified_splits_keep_the_proportions_of_the_classes(citeseer: Data) -> None:
@@ -220,13 +206,6 @@ def test_stratified_splits_keep_the_proportions_of_the_classes(citeseer: Data) -
             assert torch.allclose(counts / everyone, torch.tensor(share), atol=0.01)
         assert sum(map(len, vars(split).values())) == int(everyone.sum())
     assert len({tuple(split.test.tolist()) for split in splits}) == 5
-
-
-def test_a_stratified_split_depends_on_seed_and_index_only(citeseer: Data) -> None:
-    few = make_splits(citeseer, "stratified", num_splits=2)
-    many = make_splits(citeseer, "stratified", num_splits=4)
-    assert all(equal(a, b) for a, b in zip(few, many, strict=False))
-    assert not equal(few[0], make_splits(citeseer, "stratified", seed=1)[0])
 
 
 def test_stratified_splits_need_no_roles_and_take_fewer_nodes_when_told() -> None:
@@ -254,10 +233,12 @@ def test_as_many_nodes_as_there_are_may_be_asked_for() -> None:
     assert split.train.tolist() == [0, 1, 2, 4, 5, 6]
 
 
-def test_nodes_with_a_number_are_one_class_and_nodes_without_are_none() -> None:
-    numbers = torch.tensor([0.5, float("nan"), -3.0])
-    assert strata(numbers).tolist() == [0, -1, 0]
-    assert strata(torch.tensor([2, -1, 0])).tolist() == [2, -1, 0]
+def test_nodes_with_a_number_are_one_class_and_nodes_without_are_in_no_set() -> None:
+    y = torch.arange(10) / 4
+    y[3] = torch.nan
+    (split,) = make_splits(toy(y=y, num_classes=1, roles=None), "stratified", num_splits=1)
+    assert sorted(torch.cat([*vars(split).values()]).tolist()) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert [len(nodes) for nodes in vars(split).values()] == [5, 2, 2]
 
 
 def test_three_labelled_nodes_of_a_class_are_enough_to_stratify() -> None:

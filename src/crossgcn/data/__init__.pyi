@@ -18,6 +18,5 @@ from crossgcn.data.graph_file import read_graph as read_graph
 from crossgcn.data.graph_file import save_graph as save_graph
 from crossgcn.data.splits import Split as Split
 from crossgcn.data.splits import make_splits as make_splits
-from crossgcn.data.splits import validate_split as validate_split
 
 __all__: list[str]

@@ -73,7 +73,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
-LOCK, OWNER = ".lock", ".lock.json"
+LOCK, OWNER = ".lock", ".lock.txt"
 
 
 @contextmanager
@@ -103,9 +103,9 @@ def holding(folder: Path, out: Path | None = None) -> Iterator[None]:
     try:
         if lock.lock_counter == 1:
             started = time.strftime("%Y-%m-%d %H:%M:%S %Z")
-            owner = {"process": os.getpid(), "host": platform.node(), "started": started}
+            owner = f"process {os.getpid()} on {platform.node()}, started {started}"
             with suppress(OSError):  # a full disk is told of by what is written next
-                (folder / OWNER).write_text(json.dumps(owner))
+                (folder / OWNER).write_text(owner, encoding="utf-8")
         yield
     finally:
         if lock.lock_counter == 1:
@@ -140,11 +140,10 @@ def temporary_folder(folder: Path, out: Path) -> Iterator[Path]:
 
 
 def _read_owner(path: Path) -> str:
-    try:
-        about = json.loads(read_bytes(path))
-        return f"process {about['process']} on {about['host']}, started {about['started']}"
-    except (OSError, ValueError, KeyError, TypeError):  # it has not written this yet
-        return "another process"
+    with suppress(OSError, ValueError):
+        if owner := read_bytes(path).decode():
+            return owner
+    return "another process"  # which has not written this yet
 
 
 def is_empty(folder: Path) -> bool:

@@ -53,7 +53,7 @@ def make_splits(
     train: int | Literal["all"] | None = None,
     seed: int = 0,
 ) -> list[Split]:
-    """Make the splits of a protocol, and validate each.
+    """Make the splits of a protocol, and check each.
 
     - ``random`` takes validation and test nodes from row 0 of ``data.roles`` and draws training
       nodes class by class from the other labelled ones.
@@ -94,7 +94,7 @@ def make_splits(
     elif train is not None:
         splits = [_draw_training(each, data, train, seed, i) for i, each in enumerate(splits)]
     for index, split in enumerate(splits):
-        validate_split(split, data, f"{data.name}, {protocol} split {index}")
+        _check_split(split, data, f"{data.name}, {protocol} split {index}")
     return splits
 
 
@@ -121,45 +121,22 @@ def _check_request(
         )
 
 
-def validate_split(split: Split, data: Data, where: str) -> None:
-    """Refuse a split with missing, repeated, unlabelled or overlapping nodes or classes.
-
-    Args:
-        where: What to call the split in messages.
-    """
-    y: Tensor = data.y
-    role_of = torch.zeros(len(y), dtype=torch.int64)
-    for role, name in enumerate(ROLE_NAMES[1:], 1):
+def _check_split(split: Split, data: Data, where: str) -> None:
+    """Refuse a split with an empty set, an unlabelled node, or a class that no node trains."""
+    for name in ROLE_NAMES[1:]:
         nodes: Tensor = getattr(split, name)
         if len(nodes) == 0:
             raise BadInput(f"{where}: no {name} nodes; give at least one")
-
-        def refuse(wrong: Tensor, what: str, name: str = name) -> None:
-            if len(wrong):
-                raise BadInput(f"{where}: {name} node {int(wrong[0])} {what}")
-
-        outside = (nodes < 0) | (nodes >= len(y))
-        refuse(nodes[outside], f"does not exist; the graph has nodes 0 to {len(y) - 1}")
-        repeated = torch.nonzero(torch.bincount(nodes) > 1)
-        refuse(repeated, "is listed more than once; list every node once")
-        refuse(nodes[~is_labelled(y[nodes])], "has no label; take it out of every role")
-        taken = nodes[role_of[nodes] > 0]
-        others = [ROLE_NAMES[int(role_of[node])] for node in taken[:1]]
-        refuse(taken, f"is also a {''.join(others)} node; a node has one role")
-        role_of[nodes] = role
-    if y.is_floating_point():
+        for node in nodes[~is_labelled(data.y[nodes])][:1].tolist():
+            raise BadInput(f"{where}: {name} node {node} has no label; take it out of every role")
+    if data.y.is_floating_point():
         return
-    counts = torch.bincount(y[split.train], minlength=data.num_classes)
-    for label in torch.nonzero(counts == 0).flatten().tolist():
+    counts = torch.bincount(data.y[split.train], minlength=data.num_classes)
+    for label in torch.nonzero(counts == 0).flatten()[:1].tolist():
         raise BadInput(
             f"{where}: class {label} of 0 to {data.num_classes - 1} has no training node; add one, "
             "or number the classes without gaps"
         )
-
-
-def strata(y: Tensor) -> Tensor:
-    """Return the class of each node, or 0 for nodes with a number; -1 without a label."""
-    return torch.where(is_labelled(y), 0, -1) if y.is_floating_point() else y
 
 
 def _own_roles(data: Data) -> Tensor:
@@ -194,7 +171,7 @@ def _stratify(data: Data, seed: int, index: int) -> Split:
     """Divide each class by itself, so that all sets have classes in the same proportions."""
     generator = np.random.default_rng([seed, index])
     roles = torch.zeros(len(data.y), dtype=torch.int8)
-    labels = strata(data.y)
+    labels = torch.where(is_labelled(data.y), 0, -1) if data.y.is_floating_point() else data.y
     for label in range(data.num_classes):
         nodes = torch.nonzero(labels == label).flatten()
         if len(nodes) < 3:

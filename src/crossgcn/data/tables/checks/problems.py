@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crossgcn.data.tables.cells import MAX_VALUE_LENGTH, quote
 from crossgcn.data.tables.labels import Labels, read_labels
-from crossgcn.data.tables.plan import NO_HEADER, SHOWN, ColumnPlan, TablePlan
+from crossgcn.data.tables.plan import NO_HEADER, ColumnPlan, TablePlan
 from crossgcn.data.tables.table import Mask, Table
 
 Severity = Literal["error", "warning"]
@@ -134,7 +134,7 @@ class CheckedTables:
             column
             for column in self.plan.columns
             if column.kind not in ("id", "target", "split")
-            and not (column.kind == "ignored" and column.reason in ("as chosen", NO_HEADER, SHOWN))
+            and not (column.kind == "ignored" and (column.chosen or column.reason == NO_HEADER))
         ]
 
     @cached_property
