@@ -186,7 +186,7 @@ class Checkpoint:
             for name, value in _named(step, selection).items()
         }
         identity = json.dumps(dict(self.identity))
-        header = {"run": identity, "sha256": _digest(identity, tensors)}
+        header = {"run": identity, "sha256": _sha256(identity, tensors)}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(self.path) as file:
@@ -201,17 +201,16 @@ class Checkpoint:
 
     def load(self, step: State, selection: State) -> None:
         """Copy the file's tensors into these, if there is a file."""
-        wanted, found = _named(step, selection), self.read()
-        if found is not None:
-            self._check_shapes(found, wanted)
-            for name, own in wanted.items():
-                own.copy_(found[name])
-
-    def _check_shapes(self, found: State, wanted: State) -> None:
-        for name, own in wanted.items():
-            other = found.get(name)
-            if other is None or (other.shape, other.dtype) != (own.shape, own.dtype):
-                raise self._damaged(f"it does not hold {name} as {own.dtype} {list(own.shape)}")
+        found, tensors = self.read(), _named(step, selection)
+        if found is None:
+            return
+        for name, tensor in tensors.items():
+            saved = found.get(name)
+            if saved is None or (saved.shape, saved.dtype) != (tensor.shape, tensor.dtype):
+                shape = f"{tensor.dtype} {list(tensor.shape)}"
+                raise self._damaged(f"it does not hold {name} as {shape}")
+        for name, tensor in tensors.items():
+            tensor.copy_(found[name])
 
     def _damaged(self, why: str) -> BadInput:
         return BadInput(
@@ -226,7 +225,7 @@ class Checkpoint:
             with safe_open(self.path, "pt") as file:
                 header = file.metadata()
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            if header["sha256"] != _digest(header["run"], tensors):
+            if header["sha256"] != _sha256(header["run"], tensors):
                 raise ValueError("its SHA-256 is another one")
             found = json.loads(header["run"])
             if not isinstance(found, dict):
@@ -247,17 +246,12 @@ class Checkpoint:
 
 
 def _named(step: State, selection: State) -> State:
-    parts = {"step": step, "selection": selection}
-    return {f"{part}.{name}": value for part, own in parts.items() for name, value in own.items()}
+    of_step = {f"step.{name}": value for name, value in step.items()}
+    return of_step | {f"selection.{name}": value for name, value in selection.items()}
 
 
-def _digest(identity: str, tensors: State) -> str:
-    sha = hashlib.sha256(identity.encode())
-    for name in sorted(tensors):
-        value = tensors[name]
-        sha.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        sha.update(value.numpy().tobytes())
-    return sha.hexdigest()
+def _sha256(identity: str, tensors: State) -> str:
+    return hashlib.sha256(identity.encode() + tensors_to_bytes(tensors)).hexdigest()
 
 
 def differences(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

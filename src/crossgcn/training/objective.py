@@ -28,7 +28,7 @@ from crossgcn.models.node_classifier import NodeClassifier
 
 @dataclass(frozen=True)
 class Loss:
-    """The mean loss over rows, its gradient, and a score that should grow.
+    """The mean loss over rows, its gradient, and the accuracy or R².
 
     Attributes:
         num_classes: 1 for a number.
@@ -64,17 +64,17 @@ class Loss:
             return self._squared_error(scores, labels, count, node_weights)
         exact = scores.to(torch.promote_types(scores.dtype, torch.float32))
         log_probabilities = exact.log_softmax(dim=-1)
-        counted, own = labels >= 0, labels.clamp(min=0)
-        losses = -log_probabilities.gather(-1, own.unsqueeze(-1)).squeeze(-1)
+        counted, classes = labels >= 0, labels.clamp(min=0)
+        losses = -log_probabilities.gather(-1, classes.unsqueeze(-1)).squeeze(-1)
         losses = losses.where(counted, 0.0)
         correct = (scores.argmax(dim=-1) == labels) & counted
-        is_own = functional.one_hot(own, self.num_classes).to(exact.dtype)
-        grad = (log_probabilities.exp() - is_own) / count
+        one_hot = functional.one_hot(classes, self.num_classes).to(exact.dtype)
+        grad = (log_probabilities.exp() - one_hot) / count
         grad = grad.where(counted.unsqueeze(-1), 0.0)
         weights = node_weights
         if self.class_weights is not None:
-            of_classes = self.class_weights[own].to(exact.dtype)
-            weights = of_classes if weights is None else weights * of_classes
+            by_class = self.class_weights[classes].to(exact.dtype)
+            weights = by_class if weights is None else weights * by_class
         if weights is not None:
             losses, grad = losses * weights, grad * weights.unsqueeze(-1)
         accuracy = correct.sum(dim=-1).double() / count
@@ -89,8 +89,8 @@ class Loss:
     ) -> tuple[Tensor, Tensor, Tensor]:
         assert self.target_scale is not None
         mean, deviation = self.target_scale
-        wanted = ((labels - mean) / deviation).nan_to_num().to(scores.dtype)
-        error = torch.where(labels.isnan(), 0.0, scores[..., 0] - wanted)
+        targets = ((labels - mean) / deviation).nan_to_num().to(scores.dtype)
+        error = torch.where(labels.isnan(), 0.0, scores[..., 0] - targets)
         weighted = error if node_weights is None else error * node_weights
         loss = (error * weighted).sum(dim=-1) / (2 * count)
         return loss, (1 - 2 * loss).double(), (weighted / count).unsqueeze(-1)
@@ -114,25 +114,25 @@ def score_rows(
 
 
 def class_weights(
-    wanted: str | Sequence[float] | None, y: Tensor, num_classes: int
+    setting: str | Sequence[float] | None, y: Tensor, num_classes: int
 ) -> Tensor | None:
     """Return the weight of each class in the loss, ``[num_classes]``; ``None`` if all are one.
 
-    ``wanted`` is the setting ``class_weight``, and ``y`` the classes of the training nodes.
+    ``setting`` is ``class_weight``, and ``y`` the classes of the training nodes.
     ``"balanced"`` gives every class the same total, as in scikit-learn.
     """
-    if wanted is None:
+    if setting is None:
         return None
     if num_classes == 1:
         raise BadInput("class_weight is for classes, and the target is a number; leave it out")
-    if isinstance(wanted, str):
+    if isinstance(setting, str):
         counts = torch.bincount(y, minlength=num_classes).clamp(min=1)
         return y.numel() / (num_classes * counts.float())
-    if len(wanted) != num_classes:
+    if len(setting) != num_classes:
         raise BadInput(
-            f"class_weight has {len(wanted)} weights for {num_classes} classes; give one per class"
+            f"class_weight has {len(setting)} weights for {num_classes} classes; give one per class"
         )
-    return torch.tensor(wanted, dtype=torch.float32)
+    return torch.tensor(setting, dtype=torch.float32)
 
 
 def scale_node_weights(weights: Tensor | None, num_nodes: int) -> Tensor | None:
@@ -146,9 +146,9 @@ def scale_node_weights(weights: Tensor | None, num_nodes: int) -> Tensor | None:
 
 def fit_target_scale(model: NodeClassifier, y: Tensor) -> None:
     """Make a model predict numbers in their unit, by those of the training nodes."""
-    own = y.double()
-    deviation = float(own.std()) if own.numel() > 1 else 0.0
-    model.predict_number(float(own.mean()), deviation or 1.0)
+    numbers = y.double()
+    deviation = float(numbers.std()) if numbers.numel() > 1 else 0.0
+    model.predict_number(float(numbers.mean()), deviation or 1.0)
 
 
 @dataclass(frozen=True)

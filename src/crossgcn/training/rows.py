@@ -186,7 +186,7 @@ class RowStep(Step):
         """Do one step: forward, backward and Adam."""
         self.count += 1
         if self._passes is not None and self._passes.takes(batch.x):
-            self._passes.backward(self._score(self._passes.forward(batch.x), batch))
+            self._passes.backward(self._add_loss(self._passes.forward(batch.x), batch))
             self._passes.update(self.optimizer)
             return
         if not self.model.training:
@@ -194,11 +194,11 @@ class RowStep(Step):
         self.model.zero_grad(set_to_none=True)
         with multiplying_in(self.config.precision, self.device):
             scores = self.model(batch.x.to(self.device))
-            scores.backward(self._score(scores, batch))
+            scores.backward(self._add_loss(scores, batch))
         self.optimizer.step([weight.grad for weight in self.optimizer.weights])
         self.model.zero_grad(set_to_none=True)
 
-    def _score(self, scores: Tensor, batch: Batch) -> Tensor:
+    def _add_loss(self, scores: Tensor, batch: Batch) -> Tensor:
         """Add up losses and correct predictions; return the gradient for the scores."""
         labels, count, weights = batch.labels, batch.labels.numel(), None
         if self._node_weights is not None:

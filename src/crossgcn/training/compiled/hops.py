@@ -15,15 +15,15 @@ from torch import Tensor
 
 from crossgcn.graph.sparse_matrix import Features, SparseMatrix
 from crossgcn.kernels import cpu_hop_loops as hop_loops
-from crossgcn.kernels import cpu_loops, has_numba
+from crossgcn.kernels import has_numba
 from crossgcn.kernels.cpu_loops import call
 from crossgcn.layers.order_weights import PerUnit
 from crossgcn.models.cross_hops import BagReadout, CrossHops
 from crossgcn.training.compiled.network import (
+    WeightUpdate,
     adam_rates,
+    drop,
     flat,
-    threshold_and_scale,
-    update_weights,
 )
 from crossgcn.training.optimizer import Optimizer
 
@@ -48,7 +48,6 @@ class HopPasses:
         self.bags, self.order = model.bags, model.order
         self.units, self.classes = transform.out_channels, readout.out_channels
         self._dropout, self._bits = model.dropout, model.dropout.bits()
-        self._threshold_and_scale = threshold_and_scale(self._dropout.p)
         self.gradients: dict[Tensor, Tensor] = {
             each: torch.empty_like(each).detach() for each in model.parameters()
         }
@@ -62,7 +61,7 @@ class HopPasses:
         weights = (gates, readout.weight, readout.bias)
         self._readout = self._arrays(*weights)
         self._grad_readout = self._arrays(*(self.gradients.get(each, each) for each in weights))
-        self._updates: list[tuple[Any, ...]] | None = None
+        self._updates: list[tuple[Any, WeightUpdate, Any]] | None = None
         self._allocate(0, len(self._product))
 
     @classmethod
@@ -91,17 +90,16 @@ class HopPasses:
     def _allocate(self, rows: int, columns: int) -> None:
         """Make arrays for a batch of this shape, and the views of them that the passes take."""
         self._dropped = torch.empty(rows, columns)
-        self._drop = flat(self._dropped)
         projections, gradient = (torch.empty(self.order, self.units, rows) for _ in range(2))
         self._projections, self._gradient = projections.flatten(0, 1), gradient.flatten(0, 1).t()
-        self._scores, self._log_chances, self._slope = (
+        self._scores, self._log_probabilities, self._grad_scores = (
             torch.empty(self.bags, self.classes, rows) for _ in range(3)
         )
-        given, slope = (projections.numpy(), *self._readout), self._slope.numpy()
+        given, grad_scores = (projections.numpy(), *self._readout), self._grad_scores.numpy()
         self._forward = (*given, self._scores.numpy())
-        self._loss = (self._log_chances.numpy(), slope)
-        self._backward = (slope, *given[:3], gradient.numpy(), *self._grad_readout)
-        self._returned = [each.transpose(1, 2) for each in (self._scores, self._slope)]
+        self._loss = (self._log_probabilities.numpy(), grad_scores)
+        self._backward = (grad_scores, *given[:3], gradient.numpy(), *self._grad_readout)
+        self._returned = [each.transpose(1, 2) for each in (self._scores, self._grad_scores)]
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what the model returns in training mode."""
@@ -111,10 +109,9 @@ class HopPasses:
             self._dropout.training = True
             x = self._dropout(x)
         elif self._dropout.p > 0:
-            given, bits = x.contiguous().numpy().reshape(-1), self._bits
-            key = (bits.seed.item(), bits.step.item(), bits.site)
-            how = (*key, *self._threshold_and_scale, False)
-            call(cpu_loops.drop, given.size, given, given, self._drop, *how)
+            entries, bits = flat(x.contiguous()), self._bits
+            key = (int(bits.seed), int(bits.step))
+            drop(entries, entries, flat(self._dropped), key, self._dropout.p, site=bits.site)
             x = self._dropped
         self._seen = x.t()
         torch.mm(self._projection, self._seen, out=self._projections)
@@ -136,16 +133,16 @@ class HopPasses:
             # Of sparse rows: autograd has computed them, and only the loss needs arrays.
             self._allocate(scores.size(1), 0)
             self._returned[0].copy_(scores.detach())
-        torch.log_softmax(self._scores, dim=1, out=self._log_chances)
-        torch.exp(self._log_chances, out=self._slope)
+        torch.log_softmax(self._scores, dim=1, out=self._log_probabilities)
+        torch.exp(self._log_probabilities, out=self._grad_scores)
         given = (labels.numpy(), in_bag.numpy(), np.float32(count), totals.numpy())
         hop_loops.score_bags(*self._loss, *given)
         return self._returned[1]
 
-    def backward(self, slope: Tensor) -> None:
+    def backward(self, grad_scores: Tensor) -> None:
         """Compute the gradients, given that of the scores of the last forward pass."""
-        if slope is not self._returned[1]:
-            self._returned[1].copy_(slope)
+        if grad_scores is not self._returned[1]:
+            self._returned[1].copy_(grad_scores)
         call(hop_loops.score_units_backward, self._projections.numel(), *self._backward)
         # The product in this order is faster than its transpose.
         torch.mm(self._seen, self._gradient, out=self._product)
@@ -162,11 +159,11 @@ class HopPasses:
         """Do a step of Adam with these gradients."""
         if self._updates is None:
             self._updates = [
-                (step.numpy(), *map(flat, (*memory, self.gradients[weight])), np.float32(decay))
-                for weight, *memory, step, decay in optimizer.states()
+                (state.step.numpy(), WeightUpdate(state), flat(self.gradients[state.weight]))
+                for state in optimizer.states()
             ]
         number = float(self._updates[0][0]) + 1.0  # all weights have made the same steps
-        step_size, correction = adam_rates(optimizer.learning_rate, number)
-        for step, *memory, gradient, decay in self._updates:
+        rates = adam_rates(optimizer.learning_rate, number)
+        for step, update, gradient in self._updates:
             step[()] = number
-            update_weights(memory, gradient, step_size, correction, decay)
+            update(gradient, *rates)

@@ -20,7 +20,7 @@ from crossgcn.kernels.dropout_bits import threshold
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.objective import Targets
-from crossgcn.training.optimizer import Optimizer
+from crossgcn.training.optimizer import AdamState, Optimizer
 
 Array = Any
 Key = tuple[int, int]
@@ -50,10 +50,7 @@ class CompiledStep:
         self.seed, self.weight_decay = seed, weight_decay
         self.learning_rate = optimizer.learning_rate
         self.network = CompiledNetwork(model, targets)
-        self._memory = {
-            weight: ([flat(tensor) for tensor in (memory, mean, square)], np.float32(decay))
-            for weight, memory, mean, square, _, decay in optimizer.states()
-        }
+        self._updates = {state.weight: WeightUpdate(state) for state in optimizer.states()}
 
     def __call__(self, step: int) -> tuple[float, int]:
         """Do one step, counted from 1; return the loss and the number of correct predictions."""
@@ -62,10 +59,9 @@ class CompiledStep:
             self.network.forward(key)
             result = self.network.loss()
             self.network.backward(key)
-            step_size, correction = adam_rates(self.learning_rate, step)
+            rates = adam_rates(self.learning_rate, step)
             for weight, gradient in self.network.gradients(self.weight_decay):
-                memory, decay = self._memory[weight]
-                update_weights(memory, gradient, step_size, correction, decay)
+                self._updates[weight](gradient.reshape(-1), *rates)
         return result
 
 
@@ -132,13 +128,12 @@ class CompiledNetwork:
         """
         for layer in self.layers:
             yield layer.transform.weight, layer.grad_weight
-            if layer.own_bias is not None:
-                yield layer.own_bias, layer.grad_bias
-            trained = layer.trained_order_weights
-            if trained is not None:
+            if layer.bias_parameter is not None:
+                yield layer.bias_parameter, layer.grad_bias
+            if layer.trained_order_weights is not None:
                 if layer.transform.decays_order_weights:
                     layer.grad_order_weights[1:] += weight_decay * layer.order_weights[1:]
-                yield trained, layer.grad_order_weights
+                yield layer.trained_order_weights, layer.grad_order_weights
 
     def _drop(self, site: int, taken: Array, x: Array, key: Key | None, out: Array) -> Array:
         """Apply ReLU and dropout, or their gradient: both mask and scale ``taken``."""
@@ -201,7 +196,7 @@ class _Layer:
         self.release = transform.first_order == "release"
         # [in, order * out], on the memory of the weight.
         self.weight = transform.weight.detach().movedim(-1, 0).flatten(1).numpy()
-        self.own_bias = layer.bias
+        self.bias_parameter = layer.bias
         self.bias = _NOTHING if layer.bias is None else layer.bias.detach().numpy()
         weights = transform.order_weights
         self.trained_order_weights = weights if isinstance(weights, torch.nn.Parameter) else None
@@ -345,17 +340,28 @@ def adam_rates(learning_rate: float, step: float) -> tuple[np.float32, np.float3
     return np.float32(learning_rate / (1.0 - 0.9**step)), np.float32((1.0 - 0.999**step) ** -0.5)
 
 
-def update_weights(
-    memory: list[Array],
-    gradient: Array,
-    step_size: np.float32,
-    correction: np.float32,
-    decay: np.float32,
-) -> None:
-    """Do a step of Adam on a weight, given with its running means."""
-    weight, mean, square = memory
-    arguments = (weight, gradient.reshape(-1), mean, square, step_size, correction, decay)
-    call(cpu_loops.adam, weight.size, *arguments)
+class WeightUpdate:
+    """Steps of Adam on the memory of one weight and of its running means."""
+
+    def __init__(self, state: AdamState) -> None:
+        self._weight, self._mean, self._square = (
+            flat(tensor) for tensor in (state.memory, state.mean, state.square)
+        )
+        self._decay = np.float32(state.decay)
+
+    def __call__(self, gradient: Array, step_size: np.float32, correction: np.float32) -> None:
+        """Do a step, given the gradient as it lies in memory and :func:`adam_rates`."""
+        call(
+            cpu_loops.adam,
+            gradient.size,
+            self._weight,
+            gradient,
+            self._mean,
+            self._square,
+            step_size,
+            correction,
+            self._decay,
+        )
 
 
 def flat(tensor: torch.Tensor) -> Array:
