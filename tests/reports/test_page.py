@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 
 from crossgcn.reports.format import readable, shorten
-from crossgcn.reports.page.nodes import order_nodes
+from crossgcn.reports.page.explain import order_nodes
 from crossgcn.reports.page.performance import measure_classes, measure_numbers
 from crossgcn.reports.page.render import LIBRARIES, content_policy, embed_json, read_part
 

@@ -21,7 +21,7 @@ CLASS = "{{ 7 * 7 }}<b>"
 """What a column, a category and a class are called here."""
 
 OUTSIDE = """width => [...document.querySelectorAll(
-    'h1, h2, h3, p, main li, dl, .panel, .chart:not(.scroll) svg, .scroll, .rows, #node-table'
+    'h1, h2, h3, p, main li, dl, .panel, .chart:not(.scroll) svg, .scroll, .rows'
 )].filter(element => {
     const place = element.getBoundingClientRect();
     return place.width && (place.left < -0.5 || place.right > width + 0.5);
@@ -103,17 +103,21 @@ def test_a_page_of_classes(browser: Browser, folder: Path) -> None:
     assert page.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true"
     page.get_by_label("Score of").select_option(label="sports")
     assert "score of sports" in page.locator("#term-panel").inner_text()
-    amounts = [float(text.split()[0]) for text in page.locator(".rows .amount").all_inner_texts()]
+    amounts = [
+        float(text.split()[0])
+        for text in page.locator("#term-browser .rows .amount").all_inner_texts()
+    ]
     assert amounts == sorted(amounts, reverse=True)
 
     page.get_by_label("Find a node").fill("nobody")
     assert page.locator("#node-status").inner_text() == "0 matching nodes"
     page.get_by_label("Find a node").fill("")
-    page.get_by_role("button", name="degree").click()
-    page.get_by_role("button", name="degree").click()
-    expect(page.locator("#node-table th[aria-sort=descending]")).to_have_count(1)
+    page.get_by_label("only mistakes").check()
+    mistakes = page.locator("#node-browser .rows button .wrong")
+    expect(mistakes).to_have_count(page.locator("#node-browser .rows button").count())
+    page.get_by_label("only mistakes").uncheck()
     page.get_by_label("True or predicted class").select_option(label="garden")
-    page.locator("#node-table tbody button").first.click()
+    page.locator("#node-browser .rows button").first.click()
     panel = page.locator("#node-panel").inner_text()
     assert "What would have to be different" in panel and "Its neighbourhood" in panel
 
@@ -133,7 +137,7 @@ def test_a_page_of_a_number_on_a_telephone_in_the_dark(browser: Browser, folder:
     assert page.evaluate(HIDDEN_CHARTS) == []
     page.locator("#term-browser .rows > li").nth(2).locator("button").click()
     expect(page.locator("#term-browser .rows > li.chosen + li > .panel")).to_have_count(1)
-    page.locator("#node-table tbody th button").nth(1).click()
+    page.locator("#node-browser .rows > li > button").nth(1).click()
     words = page.locator(".waterfall svg").get_attribute("aria-label") or ""
     values = [float(each.replace("−", "-")) for each in re.findall(r" ([+−]?[\d.]+)(?:,|$)", words)]
     assert sum(values[:-1]) == pytest.approx(values[-1], rel=0.02)

@@ -1,157 +1,243 @@
-"""Collect the contents of a page from what ``train`` wrote."""
+"""Collect what a page shows of a run, as one JSON object."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.special import softmax
+from torch_geometric.utils import remove_self_loops, to_undirected
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.files import read_hashed_json
+from crossgcn.data.files import read_hashed_json, read_json_object
 from crossgcn.data.graph import is_labelled
 from crossgcn.data.tables.graph import read_encoding
-from crossgcn.experiments.predict import score_nodes
+from crossgcn.errors import BadInput
+from crossgcn.experiments.experiment import RepeatedRuns
+from crossgcn.experiments.predict import score_nodes, score_without_edges
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder
-from crossgcn.explanation.api import explain
-from crossgcn.explanation.polynomial import NotASum
 from crossgcn.explanation.products import Products
 from crossgcn.explanation.terms import Explanation
-from crossgcn.models.cross_hops import CrossHops
-from crossgcn.reports.format import count, round4, shorten
-from crossgcn.reports.page.answers import answer_in_words, describe_metrics, five_terms
-from crossgcn.reports.page.nodes import adjacency, pack_nodes
+from crossgcn.reports.format import Summary, count, metric_text, round4, shorten, spread_text
+from crossgcn.reports.page.explain import (
+    Tick,
+    collect_nodes,
+    collect_products,
+    collect_terms,
+    explain_for_page,
+    importance_in_words,
+    strongest_terms,
+)
 from crossgcn.reports.page.performance import measure_classes, measure_numbers
-from crossgcn.reports.page.terms import pack_products, pack_terms
-from crossgcn.reports.summaries import no_better_than_guessing
+from crossgcn.reports.summaries import guess_score, no_better_than_guessing, summarise_training
 from crossgcn.training.metrics import METRICS
-from crossgcn.training.records import RESULT
+from crossgcn.training.records import RECORD, RESULT
 
 _MOST_POINTS, _MOST_COLUMNS, _MOST_WARNINGS = 120, 500, 40
-_SHORT = re.compile(r"[-+.\d]+|true|false|yes|no", re.IGNORECASE)
-"""Names of classes that say nothing without that of their column."""
-Content = dict[str, Any]
-Tick = Callable[[int, int], None]
 
 
 def collect_run(
     run: RunFolder,
     *,
-    comparison: Content | None = None,
+    comparison: Path | None = None,
     num_terms: int = 20,
     num_nodes: int = 400,
     on_step: Tick = lambda *_: None,
-) -> Content:
+) -> Summary:
     """Collect the contents of the page of a run.
 
     Args:
-        comparison: From :func:`~crossgcn.reports.page.answers.read_comparison`.
+        comparison: A folder written by ``compare``.
         num_terms: How many crosses of two columns, and of three, are listed for each score.
         num_nodes: How many nodes are explained one by one.
         on_step: Called with the nodes explained and their number.
     """
-    saved, y = run.saved, run.data.y.numpy()
-    classes = [shorten(name) for name in saved.preprocess.classes]
+    compared = None if comparison is None else read_comparison(comparison, run)
+    summary = summarise_training(RepeatedRuns(run.config, tuple(one.record for one in run.runs)))
+    preprocess, y = run.saved.preprocess, run.data.y.numpy()
     is_number = run.data.y.is_floating_point()
-    plan = None if saved.preprocess.encoding is None else read_encoding(saved.preprocess)[1]
-    space = saved.preprocess.space or FeatureSpace.unnamed(run.data.x.size(1))
+    plan = None if preprocess.encoding is None else read_encoding(preprocess)[1]
+    space = preprocess.space or FeatureSpace.unnamed(run.data.x.size(1))
     target = shorten((None if plan is None else plan.target) or "class")
-    whole, unexplained = _explain(run)
+    classes = [] if is_number else [shorten(name) for name in preprocess.classes]
+    whole, unexplained = explain_for_page(run, target)
     terms = whole if isinstance(whole, Explanation) else None
-    if terms is not None and not is_number and all(map(_SHORT.fullmatch, terms.outputs)):
-        terms = replace(terms, outputs=tuple(f"{target}={name}" for name in terms.outputs))
     result, known = _read_result(run.folder), y[is_labelled(run.data.y).numpy()]
-    warnings = [shorten(str(each), 600) for each in result.get("warnings", ())]
     columns = plan.columns if plan else ()
-    content: Content = {
+    sizes = {
+        "nodes": len(run.ids),
+        "edges": _num_edges(run),
+        "columns": len(set(space.fields)),
+    }
+    metrics = [
+        {
+            "name": name,
+            "label": METRICS[name].title,
+            "percent": METRICS[name].shown == "percent",
+            **_over_splits(name, values, with_unit=True),
+        }
+        for name, values in summary["test"].items()
+    ]
+    content: Summary = {
         "title": shorten(run.config.dataset),
         "target": target,
         "task": "number" if is_number else "classes",
-        "classes": [] if is_number else classes,
+        "classes": classes,
         "range": round4([known.min(), known.max()]) if is_number else None,
-        "sizes": {
-            "nodes": len(run.ids),
-            "edges": _num_edges(run),
-            "columns": len(set(space.fields)),
-        },
+        "sizes": sizes,
         "model": run.config.model,
         "shown_split": run.chosen.record["split"]["index"] + 1,
-        "metrics": describe_metrics(run),
+        "metrics": metrics,
         "no_better": no_better_than_guessing(run),
-        "comparison": comparison,
+        "comparison": compared,
         "training": [_curve(one) for one in run.runs],
-        "order_weights": _order_weights(run),
-        "facts": _facts(run, space, result),
+        "facts": _facts(run, summary, sizes, result),
         "columns": [
             [shorten(c.name), shorten(c.kind), shorten(c.reason, 300)]
             for c in columns[:_MOST_COLUMNS]
         ],
         "more_columns": len(columns[_MOST_COLUMNS:]),
-        "warnings": warnings[:_MOST_WARNINGS],
+        "warnings": [shorten(str(w), 600) for w in result.get("warnings", ())[:_MOST_WARNINGS]],
         "unexplained": unexplained,
-        "terms": None if terms is None else pack_terms(terms, num_terms),
-        "five": [] if terms is None else five_terms(terms),
-        "answers": answer_in_words(run, terms, comparison),
+        "five": [] if terms is None else strongest_terms(terms),
+        "answers": _answers(run, metrics, terms, compared),
+        "terms": None,
     }
-    if isinstance(whole, Products):
-        content["terms"] = pack_products(whole, num_terms)
+    if terms is not None:
+        content["terms"] = collect_terms(terms, num_terms)
+    elif isinstance(whole, Products):
+        content["terms"] = collect_products(whole, num_terms)
     scores = [score_nodes(run, one).numpy() for one in run.runs]
     tests = [run.split_of(one).test.numpy() for one in run.runs]
-    graph = adjacency(run.data.edge_index, len(y))
-    degree = np.diff(graph.indptr)
-    chances = None
+    edges = to_undirected(remove_self_loops(run.data.edge_index)[0], num_nodes=len(y))
+    degree = np.bincount(edges[0].numpy(), minlength=len(y))
+    shown, probabilities = run.runs.index(run.chosen), None
     if is_number:
         predicted = [each[:, 0] for each in scores]
         content["performance"] = measure_numbers(y, predicted, tests, degree)
     else:
-        chances = [softmax(each, axis=1) for each in scores]
+        of_splits = [softmax(each, axis=1) for each in scores]
         predicted = [each.argmax(axis=1) for each in scores]
-        content["performance"] = measure_classes(y, chances, tests, classes, degree, predicted)
-    shown = run.runs.index(run.chosen)
-    probabilities = None if chances is None else chances[shown]
-    content["nodes"] = pack_nodes(
-        run, terms, predicted[shown], probabilities, graph, num_nodes, on_step
+        content["performance"] = measure_classes(y, of_splits, tests, classes, degree, predicted)
+        probabilities = of_splits[shown]
+    content["nodes"] = collect_nodes(
+        run, terms, predicted[shown], probabilities, degree, num_nodes, on_step
     )
     return content
 
 
-def _explain(run: RunFolder) -> tuple[Any, str]:
-    """Return what explains a run, or a sentence that says why nothing does."""
+def read_comparison(folder: Path, run: RunFolder) -> Summary:
+    """Read the answer of ``compare`` from its folder; it must be about the graph of a run."""
+    path = folder / RESULT
+    result = read_hashed_json(path, "give the folder that crossgcn compare made", "compare again")
+    name = result.get("metric", "accuracy")
+    record = next(folder.rglob(RECORD), None)
     try:
-        whole = explain(run)
-    except NotASum:
-        return None, (
-            f"The scores of {run.config.model} are not sums of products of features, so this page "
-            "cannot list crosses or explain single nodes."
+        if record is not None:
+            compared = read_json_object(record, "give the whole folder", "compare again")["dataset"]
+            if compared["sha256"] != run.chosen.record["dataset"]["sha256"]:
+                raise BadInput(
+                    f"{path}: compares models on another graph, column to predict or choice of "
+                    f"columns than those of {run.folder} ({result['dataset']}, "
+                    f"{result['target']}): give the comparison of the same tables with the same "
+                    "options"
+                )
+        models = [
+            {
+                "name": shorten(model["model"]),
+                "words": shorten(model["description"]),
+                "glass_box": bool(model["glass_box"]),
+                **_over_splits(name, model["test"][name]),
+                "parameters": model["parameters"],
+            }
+            for model in result["models"]
+        ]
+        return {
+            "metric": METRICS[name].title,
+            "percent": METRICS[name].shown == "percent",
+            "models": models,
+            "recommended": shorten(result["recommended"]),
+            "sentences": [shorten(sentence, 600) for sentence in result["answer"]],
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadInput(
+            f"{path}: is not a comparison on tables ({error!r}); make one with crossgcn compare "
+            "NODES EDGES --target COLUMN --out"
+        ) from None
+
+
+def _over_splits(metric: str, values: list[float], *, with_unit: bool = False) -> Summary:
+    """Return values of a metric by split, and their mean and standard deviation as text."""
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    text = spread_text(metric, float(np.mean(values)), spread)
+    if with_unit and METRICS[metric].shown == "percent":
+        text += "\u00a0%"
+    return {"values": round4(values), "text": text}
+
+
+def _answers(
+    run: RunFolder, metrics: list[Summary], terms: Explanation | None, comparison: Summary | None
+) -> list[tuple[str, str]]:
+    """Answer in words how good the model is, and whether the graph and crosses matter."""
+    first, splits = metrics[0], len(run.runs)
+    over = "one split" if splits == 1 else f"mean ± standard deviation over {splits} splits"
+    answers = [
+        ("How well?", f"Test {first['label']} {first['text']} ({over}). {_guess(metrics, run)}")
+    ]
+    if comparison is None:
+        words = (
+            "Not compared with boosting and a linear model. `crossgcn compare` does that, and "
+            "`crossgcn report --comparison` shows its answer here."
         )
-    return whole, ""
+    else:
+        models = comparison["models"]
+        shown = ("linear", "boosting", "boosting-hops")
+        chosen = [model for model in models if model["name"] == comparison["recommended"]]
+        chosen += [model for model in models if model["name"] in shown and model not in chosen]
+        listed = "; ".join(f"{model['name']} {model['text']}" for model in chosen)
+        words = f"Test {comparison['metric']}{' in %' if comparison['percent'] else ''}: {listed}."
+    answers.append(("Against simpler models?", words))
+    sentences = [] if comparison is None else comparison["sentences"]
+    of_graph = [sentence for sentence in sentences if sentence.startswith("The graph")]
+    if not of_graph and run.data.edge_index.size(1):
+        name = run.chosen.record["metric"]
+        with_edges, without = (metric_text(name, score) for score in score_without_edges(run))
+        of_graph = [
+            f"With its edges the model has a test {METRICS[name].title} of {with_edges}, without "
+            f"them {without}. That is this model; one trained without edges may do better."
+        ]
+    answers += [("Does the graph matter?", sentence) for sentence in of_graph]
+    answers += [("Do crosses matter?", each) for each in sentences if each.startswith("Crosses")]
+    if terms is not None:
+        answers.append(("What is it made of?", importance_in_words(terms)))
+    return answers
 
 
-def _curve(run: FinishedRun) -> Content:
-    """Read a learning curve; a metric that should shrink is recorded negated."""
-    metrics, metric = run.curve(), run.record["metric"]
-    if not METRICS[metric].greater_is_better:
-        metrics["validation_score"] = [-value for value in metrics["validation_score"]]
+def _guess(metrics: list[Summary], run: RunFolder) -> str:
+    """Compare with the commonest class, or the mean number, of the training nodes."""
+    name, words = "accuracy", "the most frequent class"
+    if run.data.y.is_floating_point():
+        name, words = "rmse", "the mean"
+    ours = next(metric["text"] for metric in metrics if metric["name"] == name)
+    start = f"Its {METRICS[name].title} is {ours}; always"
+    start = "Always" if metrics[0]["name"] == name else start
+    return f"{start} predicting {words} has {metric_text(name, guess_score(run))}."
+
+
+def _curve(run: FinishedRun) -> Summary:
+    """Read a learning curve, thinned out; a metric that should shrink is recorded negated."""
+    metrics, chosen = run.curve(), run.record["best_epoch"]
+    sign = METRICS[run.record["metric"]].sign
+    metrics["validation_score"] = [sign * value for value in metrics["validation_score"]]
     epochs = metrics["epoch"]
-    places = np.unique(np.linspace(0, len(epochs) - 1, _MOST_POINTS).round().astype(int))
-    chosen = [place for place, epoch in enumerate(epochs) if epoch == run.record["best_epoch"]]
-    kept = sorted({*places.tolist(), *chosen}) if epochs else []
-    return {
-        "split": run.record["split"]["index"] + 1,
-        "chosen": run.record["best_epoch"],
-        **{
-            name: [round4(values[place]) for place in kept if place < len(values)]
-            for name, values in metrics.items()
-            if name in ("epoch", "train_loss", "validation_loss", "validation_score")
-        },
-    }
+    places = np.linspace(0, len(epochs) - 1, _MOST_POINTS).round().astype(int).tolist()
+    kept = sorted({*places, epochs.index(chosen)}) if chosen in epochs else sorted({*places})
+    names = ("epoch", "train_loss", "validation_loss", "validation_score")
+    curves = {name: round4([metrics[name][place] for place in kept]) for name in names}
+    return {"split": run.record["split"]["index"] + 1, "chosen": chosen, **curves}
 
 
-def _read_result(folder: Path) -> Content:
+def _read_result(folder: Path) -> Summary:
     """Return what ``train`` printed; empty if the run was stopped before its end."""
     path = folder / RESULT
     if not path.exists():
@@ -169,54 +255,24 @@ def _num_edges(run: RunFolder) -> int:
     return (edges - loops) // 2 + loops
 
 
-def _facts(run: RunFolder, space: FeatureSpace, result: Content) -> dict[str, str]:
-    config, record, labelled = run.config, run.chosen.record, is_labelled(run.data.y)
-    environment, model = record["environment"], run.saved.model
-    orders = [int(getattr(layer, "order", 1)) for layer in model.layers]
-    hidden = f"{config.hidden_channels} hidden channels"
-    if isinstance(model, CrossHops):
-        orders = [model.order]
-        size = [
-            count(model.plan.hops, "hop"),
-            "labels of neighbours" if model.plan.num_labels else "",
-            f"mean of {model.bags} models with {hidden} each" if model.bags > 1 else hidden,
-        ]
-    else:
-        size = [count(config.num_layers, "layer"), hidden if config.num_layers > 1 else ""]
-    order = f"order{'s' * (len(orders) > 1)} {' and '.join(map(str, orders))}"
-    parts = [config.model, order, *size, count(record["parameters"], "parameter")]
+def _facts(run: RunFolder, summary: Summary, sizes: Summary, result: Summary) -> dict[str, str]:
+    """Return how the model was made, from the summary of its training."""
+    chosen = {**run.config.model_settings(), "learning_rate": 0, "weight_decay": 0}
+    settings = {name.replace("_", " "): summary.get(name) for name in chosen}
+    labelled = int(is_labelled(run.data.y).sum())
     facts = {
-        "model": ", ".join(filter(None, parts)),
-        "training": f"{count(len(run.runs), 'split')}, at most {config.epochs:,} epochs each",
-        "dropout": f"{config.dropout:g}",
-        "learning rate": f"{config.learning_rate:g}",
-        "weight decay": f"{config.weight_decay:g}",
-        "splits": config.splits,
-        "seed": config.seed,
-        "data": f"{count(len(labelled), 'node')}, {int(labelled.sum()):,} of them labelled; "
-        f"{count(_num_edges(run), 'edge')}; {count(run.data.x.size(1), 'feature')} of "
-        f"{count(len(set(space.fields)), 'column')}",
+        "model": f"{summary['model']}, {count(summary['parameters'], 'parameter')}",
+        "training": f"{count(len(run.runs), 'split')}, at most {summary['epochs']:,} epochs each",
+        **{name: value for name, value in settings.items() if value is not None},
+        "splits": summary["splits"],
+        "seed": summary["seed"],
+        "data": f"{count(sizes['nodes'], 'node')}, {labelled:,} of them labelled; "
+        f"{count(sizes['edges'], 'edge')}; {count(run.data.x.size(1), 'feature')} of "
+        f"{count(sizes['columns'], 'column')}",
         "finished": result.get("finished", "at an unknown time"),
-        **environment["versions"],
-        "threads": environment["threads"],
-        "platform": environment["platform"],
-        "device": environment.get("gpu", "cpu"),
-        "commit": environment["commit"] or "unknown",
+        **summary["versions"],
+        "threads": summary["threads"],
+        "device": summary["device"],
+        "commit": summary["commit"] or "unknown",
     }
     return {shorten(name): shorten(str(value), 600) for name, value in facts.items()}
-
-
-def _order_weights(run: RunFolder) -> list[Content]:
-    """Return absolute order weights: the projections can flip any sign."""
-    layers = zip(*(one.record["order_weights"] for one in run.runs), strict=True)
-    learned = any(name.endswith("order_weights") for name, _ in run.saved.model.named_parameters())
-    return [
-        {
-            "name": f"layer {place}, order {order}",
-            "values": round4(np.abs(weights)),
-            "learned": learned,
-        }
-        for place, layer in enumerate(layers, 1)
-        if len(layer[0]) > 1
-        for order, weights in enumerate(zip(*layer, strict=True), 1)
-    ]

@@ -18,8 +18,8 @@ from markupsafe import Markup, escape
 from crossgcn.data.files import replacing
 from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.reports.format import count, readable
-from crossgcn.reports.page.answers import read_comparison
-from crossgcn.reports.page.collect import Tick, collect_run
+from crossgcn.reports.page.collect import collect_run
+from crossgcn.reports.page.explain import Tick
 
 LIBRARIES: Final[Mapping[str, str]] = {
     "d3.min.js": "912111098ea99503a6f4967361d2bbdc9dbf58cf9c678c8e27e5b02d1a07f0c1",
@@ -43,14 +43,13 @@ def write_report(
         comparison: A folder written by ``compare``, to show its answer.
         nodes: How many nodes to explain one by one.
         crosses: How many crosses of two columns, and of three, for each score.
-        on_step: Called with the models explained and their number, then likewise with nodes.
+        on_step: Called with the nodes explained and their number.
 
     Returns:
         The contents of the page.
     """
-    compared = None if comparison is None else read_comparison(comparison, trained)
     content = collect_run(
-        trained, comparison=compared, num_terms=crosses, num_nodes=nodes, on_step=on_step
+        trained, comparison=comparison, num_terms=crosses, num_nodes=nodes, on_step=on_step
     )
     html = render_page(content)
     with replacing(path) as file:

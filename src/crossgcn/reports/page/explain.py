@@ -1,0 +1,277 @@
+"""The terms of a model and single nodes taken apart, as contents of a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from crossgcn.data.graph import is_labelled
+from crossgcn.experiments.run_folder import RunFolder
+from crossgcn.explanation.api import explain
+from crossgcn.explanation.inside import make_grid
+from crossgcn.explanation.node import NodeExplanation
+from crossgcn.explanation.polynomial import Floats, Ints, NotASum
+from crossgcn.explanation.products import Products
+from crossgcn.explanation.terms import Explanation, Term
+from crossgcn.reports.format import Summary, round4, shorten
+
+_STEPS, _NEIGHBOURS, _HUBS = 8, 12, 10
+_ROLES = ("other", "train", "validation", "test", "unlabelled")
+_SHORT = re.compile(r"[-+.\d]+|true|false|yes|no", re.IGNORECASE)
+"""Names of classes that say nothing without that of their column."""
+
+Tick = Callable[[int, int], None]
+
+
+def explain_for_page(run: RunFolder, target: str) -> tuple[Explanation | Products | None, str]:
+    """Return what explains a run, or ``None`` and a sentence that says why nothing does."""
+    try:
+        whole = explain(run)
+    except NotASum:
+        return None, (
+            f"The scores of {run.config.model} are not sums of products of features, so this page "
+            "cannot list crosses or explain single nodes."
+        )
+    has_classes = isinstance(whole, Explanation) and not run.data.y.is_floating_point()
+    if has_classes and all(map(_SHORT.fullmatch, whole.outputs)):
+        whole = replace(whole, outputs=tuple(f"{target}={name}" for name in whole.outputs))
+    return whole, ""
+
+
+def importance_in_words(whole: Explanation) -> str:
+    """Say how much single columns, crosses and the neighbourhood matter."""
+
+    def together(wanted: Callable[[Term], bool]) -> str:
+        chosen = [term.contributions for term in whole.terms if wanted(term)]
+        total = np.sum(chosen, axis=0) if chosen else np.zeros(whole.scores.shape)
+        return f"{total.std(axis=0).mean():.2g}"
+
+    unit = "" if whole.unit == "margin" else f" ({whole.unit})"
+    near = ""
+    if any(term.scope != "own" for term in whole.terms):
+        near = f"; terms with the neighbourhood {together(lambda term: term.scope != 'own')}"
+    return (
+        "In this model single columns together have an importance of "
+        f"{together(lambda term: len(term.columns) == 1)}{unit}, crosses "
+        f"{together(lambda term: len(term.columns) > 1)}{near}. Importance is the standard "
+        "deviation over nodes of what a term adds to the score."
+    )
+
+
+def strongest_terms(whole: Explanation) -> list[Summary]:
+    """Return the five terms that matter most over all scores, with what they do in words."""
+    ranked = sorted(whole.terms, key=lambda term: -float(term.importance.mean()))[:5]
+    return [
+        {
+            "name": shorten(term.name),
+            "scope": term.scope,
+            "importance": f"{term.importance.mean():.3g}",
+            "error": None if term.error is None else f"{term.error.mean():.2g}",
+            "share": round4(term.importance.mean() / max(ranked[0].importance.mean(), 1e-12)),
+            "words": _in_words(whole, term, int(term.importance.argmax())),
+        }
+        for term in ranked
+    ]
+
+
+def _in_words(whole: Explanation, term: Term, output: int) -> str:
+    """Say what a term does to a score."""
+    inside = whole.inside(term, output, 2)
+    name = shorten(whole.outputs[output], 60)
+    more, less = f"more likely {name}", f"less likely {name}"
+    if whole.unit == whole.outputs[output]:
+        more, less = f"larger {name}", f"smaller {name}"
+    if "slope" not in inside:
+        return "; ".join(
+            f"{shorten(' and '.join(cell['names']), 80)}: "
+            f"{more if cell['contribution'] > 0 else less} ({cell['contribution']:+.2g})"
+            for cell in inside["cells"]
+        )
+    words = more if inside["slope"] > 0 else less
+    if len(term.columns) == 1:
+        return f"the higher, the {words}"
+    return f"both high or both low: {words} than each alone says" if len(term.columns) == 2 else ""
+
+
+def collect_terms(whole: Explanation, most: int) -> Summary:
+    """Return the terms with what is inside.
+
+    Args:
+        most: How many terms of two columns, and of three, are listed for each score; three
+            times as many of one column.
+    """
+    listed: dict[tuple[int, ...], list[int]] = {}
+    for output in range(len(whole.outputs)):
+        seen: dict[int, int] = {}
+        for term in whole.strongest(output):
+            size = len(term.key)
+            seen[size] = seen.get(size, 0) + 1
+            if seen[size] <= (3 * most if size == 1 else most):
+                listed.setdefault(term.key, []).append(output)
+    terms = {term.key: term for term in whole.terms}
+    return {
+        "outputs": [shorten(name) for name in whole.outputs],
+        "unit": shorten(whole.unit),
+        "items": [_collect_term(whole, terms[key], outputs) for key, outputs in listed.items()],
+        "count": len(whole.terms),
+    }
+
+
+def collect_products(found: Products, most: int) -> Summary:
+    """Return products of features as terms that have nothing inside."""
+    items = []
+    for row in found.to_json(most):
+        output = found.outputs.index(row["class"])
+        items.append(
+            {
+                "columns": [shorten(name) for name in row["columns"]],
+                "scope": row["scope"],
+                "importance": {output: round4(row["importance"])},
+                "error": None if row["error"] is None else {output: round4(row["error"])},
+            }
+        )
+    return {
+        "outputs": [shorten(name) for name in found.outputs],
+        "unit": found.unit,
+        "items": items,
+        "count": len(items),
+        "reason": found.reason,
+    }
+
+
+def _collect_term(whole: Explanation, term: Term, outputs: Sequence[int]) -> Summary:
+    """Return a term with its mean contributions by value, of the scores that list it."""
+
+    def by_output(values: Any) -> Any:
+        if values is None:
+            return None
+        return {output: round4(values[..., output]) for output in outputs}
+
+    content: Summary = {
+        "columns": [shorten(name) for name in term.columns],
+        "scope": term.scope,
+        "importance": by_output(term.importance),
+        "error": by_output(term.error),
+    }
+    grid = make_grid(whole, term)
+    if grid is None:
+        return content
+    columns = [whole.columns[place] for place in term.key]
+    is_of_neighbours = term.scope != "own" and whole.neighbours is not None and len(columns) > 1
+    axes = [
+        {
+            "name": shorten(axis.name),
+            "labels": [shorten(label, 60) for label in axis.labels],
+            "at": None if axis.at is None else round4(axis.at),
+            "share": axis.is_share or is_of_neighbours,
+            "left_out": axis.left_out,
+        }
+        for axis in grid.axes
+    ]
+    content |= {
+        "axes": axes,
+        "counts": grid.counts.tolist(),
+        "means": by_output(grid.means),
+        "errors": by_output(grid.errors),
+    }
+    if len(columns) == 1 and grid.axes[0].at is not None:
+        numbers = columns[0].numbers(whole.inputs[:, columns[0].places[0]])
+        low, high = np.quantile(numbers, [0.002, 0.998])
+        counts, edges = np.histogram(np.clip(numbers, low, high), bins=30)
+        content["histogram"] = {"edges": round4(edges), "counts": counts.tolist()}
+    return content
+
+
+def collect_nodes(
+    run: RunFolder,
+    whole: Explanation | None,
+    predicted: Any,
+    probabilities: Floats | None,
+    degree: Ints,
+    most: int,
+    on_node: Tick,
+) -> Summary:
+    """Explain nodes one by one, mistakes on test nodes first.
+
+    Nodes that are not in the explanation are not taken apart: large graphs have a sample.
+
+    Args:
+        predicted: Class or number of each node.
+        probabilities: Of each class, ``[nodes, classes]``.
+        degree: Number of neighbours of each node.
+    """
+    y, is_number = run.data.y.numpy(), run.data.y.is_floating_point()
+    known = is_labelled(run.data.y).numpy()
+    roles = np.where(known, run.roles.numpy(), _ROLES.index("unlabelled"))
+    wrong = np.abs(np.where(known, y - predicted, 0.0) if is_number else known & (predicted != y))
+    chosen = order_nodes(wrong.astype(float), roles == _ROLES.index("test"), degree, most)
+
+    def value(number: Any) -> Any:
+        return round4(number) if is_number else int(number)
+
+    rows = []
+    for done, node in enumerate(chosen, 1):
+        label = 0 if is_number else int(predicted[node])
+        row = {
+            "id": shorten(run.shown[node]),
+            "true": value(y[node]) if known[node] else None,
+            "predicted": value(predicted[node]),
+            "probability": None if probabilities is None else round4(probabilities[node, label]),
+            "role": _ROLES[roles[node]],
+            "degree": int(degree[node]),
+        }
+        if whole is not None and node in whole.place_of:
+            explained = NodeExplanation(whole, node, 0 if len(whole.outputs) == 1 else label)
+            row |= _take_apart(explained)
+            row["near"] = [
+                [shorten(run.shown[near]), value(y[near]) if known[near] else None, round4(amount)]
+                for near, amount in explained.neighbours[:_NEIGHBOURS]
+            ]
+        rows.append(row)
+        on_node(done, len(chosen))
+    return {
+        "rows": rows,
+        "all": len(y),
+        "meaning": "" if whole is None else whole.explainer.meaning,
+    }
+
+
+def order_nodes(wrong: Floats, is_test: Any, degree: Ints, most: int) -> list[int]:
+    """Return the nodes to list: the worst test nodes, other test nodes, then the others.
+
+    The nodes with the most neighbours are always among them.
+
+    Args:
+        wrong: How wrong each prediction is; 0 where that is not known.
+    """
+    places = np.arange(len(wrong))
+    order = np.lexsort((places, -wrong, ~is_test))[:most].tolist()
+    hubs = np.argsort(-degree, kind="stable")[: min(_HUBS, most // 2)].tolist()
+    missing = [node for node in hubs if node not in set(order)]
+    return [*order[: len(order) - len(missing)], *missing]
+
+
+def _take_apart(explained: NodeExplanation) -> Summary:
+    """Return the way from the average to a score, and what would change the answer."""
+    steps = zip(explained.terms[:_STEPS], explained.values[:_STEPS].tolist(), strict=True)
+    changes = explained.changes
+    return {
+        "output": explained.place,
+        "start": round4(explained.average),
+        "score": round4(explained.score),
+        "steps": [[shorten(term.name), term.scope, round4(value)] for term, value in steps],
+        "changes": [
+            {
+                "outcome": shorten(change.outcome),
+                "parts": [
+                    [shorten(text) for text in part]
+                    for part in zip(change.columns, change.before, change.after, strict=True)
+                ],
+            }
+            for change in changes
+        ],
+    }
