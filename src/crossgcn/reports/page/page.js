@@ -1,6 +1,6 @@
 "use strict";
 /*
- * The script of the page. Contents come as JSON in #page-data; the page has the parts scope elements it has.
+ * The script of the page. Contents come as JSON in #page-data; the page has the parts whose elements it has.
  * Names from tables only ever become text: textContent, or the text marks of Plot.
  * Colours are CSS variables, so that charts follow the light or dark scheme.
  */
@@ -174,7 +174,7 @@
 
   // ---- contents that follow the reader ----
 
-  /** Mark the part of the page that is read: the last section scope title has passed the upper quarter. */
+  /** Mark the part of the page that is read: the last section whose title has passed the upper quarter. */
   function followReader() {
     const links = [...document.querySelectorAll(".toc a")];
     const update = () => {
