@@ -74,9 +74,6 @@ def test_order_1_is_gcn_conv(settings: dict[str, Any]) -> None:
     conv.load_state_dict(theirs.state_dict())
     for weights in (WEIGHTS, None):
         assert_close(conv(features(), EDGES, weights), theirs(features(), EDGES, weights))
-    grown = CrossGCNConv.from_gcn_conv(theirs, order=3)
-    assert_close(grown(features(), EDGES, WEIGHTS), theirs(features(), EDGES, WEIGHTS))
-    assert grown.order == 3 and not grown.training
 
 
 def test_a_state_dict_of_another_width_is_refused_and_a_lazy_layer_takes_any() -> None:

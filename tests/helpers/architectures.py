@@ -21,7 +21,6 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "order 2 then 1": ("cross-gcn", {"order": [2, 1]}),
     "bias": ("cross-gcn", {"bias": True}),
     "learned": ("cross-gcn", {"order_weights": "learned"}),
-    "mean": ("cross-gcn", {"order_weights": "mean"}),
     "a list": ("cross-gcn", {"order_weights": [0.5, -1.5]}),
     "a list of one": ("cross-gcn", {"order": 1, "order_weights": [0.7]}),
     "release": ("cross-gcn", {"first_order": "release"}),

@@ -80,7 +80,7 @@ def test_one_order_alone_is_homogeneous_of_that_degree(order: int, scale: float,
 
 def test_order_1_is_a_linear_layer() -> None:
     linear = nn.Linear(7, 3)
-    for order_weights in ("gated", "learned", "fixed", "mean"):
+    for order_weights in ("gated", "learned", "fixed"):
         transform = CrossFeatureTransform(7, 3, 1, order_weights=order_weights)
         transform.load_state_dict(
             {"weight": linear.weight[None], "bias": linear.bias, "order_weights": torch.ones(1)}
@@ -127,16 +127,7 @@ def test_the_release_adds_every_projection_to_the_first_order(order: int) -> Non
     torch.testing.assert_close(transform(x), expected)
 
 
-def test_mean_averages_the_orders() -> None:
-    mean = CrossFeatureTransform(6, 4, 3, order_weights="mean")
-    fixed = CrossFeatureTransform(6, 4, 3, order_weights=[1 / 3, 1 / 3, 1 / 3])
-    with torch.no_grad():
-        fixed.weight.copy_(mean.weight)
-    x = torch.randn(5, 6)
-    torch.testing.assert_close(mean(x), fixed(x))
-
-
-@pytest.mark.parametrize("order_weights", ["gated", "mean", [0.5, -2.0, 3.0]])
+@pytest.mark.parametrize("order_weights", ["gated", "learned", [0.5, -2.0, 3.0]])
 def test_a_sum_has_the_same_order_weights_in_every_unit(order_weights: str | list[float]) -> None:
     transform = CrossFeatureTransform(6, 4, 3, order_weights=order_weights, bias=False).double()
     if isinstance(transform.order_weights, nn.Parameter):

@@ -155,7 +155,7 @@ def test_models_the_kernels_do_not_know_are_left_to_autograd(small_graph: Data) 
     known = build_model("cross-gcn", 24, 3)
     assert can_be_compiled(known) and can_be_compiled(build_model("mlp", 24, 3))
     assert not can_be_compiled(build_model("gin", 24, 3))
-    assert not can_be_compiled(build_model("cross-gcn", 24, 3, order_weights="attention"))
+    assert not can_be_compiled(build_model("cross-gcn", 24, 3, order_weights="per-unit"))
     assert not can_be_compiled(deepcopy(known).double())
     frozen, hooked, calls = deepcopy(known), deepcopy(known), []
     still = next(frozen.parameters()).requires_grad_(False)

@@ -21,7 +21,6 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in PRESETS if not name.endswith("hops")),
     ("cross-gcn-release", {"order": [3, 1]}),
     ("cross-gcn", {"order_weights": "per-unit"}),
-    ("cross-gcn", {"order_weights": "attention"}),
 ]
 
 

@@ -15,7 +15,6 @@ from crossgcn.errors import check_count, unknown_name
 from crossgcn.graph import SparseMatrix
 from crossgcn.kernels.reference import multiply_up, with_one_first
 from crossgcn.layers.order_weights import (
-    OrderAttention,
     OrderSum,
     OrderWeights,
     PerUnit,
@@ -45,10 +44,9 @@ class CrossFeatureTransform(nn.Module):
         order: Highest order K of the crosses, at least 1.
         order_weights: How the orders are combined. ``"gated"`` holds :math:`\alpha_1` at 1 and
             trains the others from 0, so training starts as a linear layer; ``"learned"`` trains
-            them from 1; ``"fixed"`` keeps all at 1, ``"mean"`` at 1/K, and a list of K numbers
-            at these. ``"per-unit"`` is gated with a weight for each output unit, ``"attention"``
-            a mean with weights that each row computes. A module maps the products
-            ``[order, ..., out_channels]`` to ``[..., out_channels]``; see the example.
+            them from 1; ``"fixed"`` keeps all at 1, and a list of K numbers at these.
+            ``"per-unit"`` is gated with a weight for each output unit. A module maps the
+            products ``[order, ..., out_channels]`` to ``[..., out_channels]``; see the example.
         first_order: ``"paper"`` uses :math:`\mathbf{W}^1\mathbf{x}` as the first-order term,
             ``"release"`` the sum of all K projections, as in the authors' code (NOTE[D2]).
         bias: Add :math:`\mathbf{b}`, before any activation (NOTE[D3]).
@@ -184,7 +182,7 @@ class CrossFeatureTransform(nn.Module):
     @property
     def capturable(self) -> bool:
         """Whether a CUDA graph can record it, as far as is known."""
-        return isinstance(self.aggregator, PerUnit | OrderAttention | None)
+        return isinstance(self.aggregator, PerUnit | None)
 
     @property
     def trains_order_weights(self) -> bool:

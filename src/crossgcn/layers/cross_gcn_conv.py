@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation, MeanAggregation, SumAggregation
-from torch_geometric.nn.conv import GCNConv, MessagePassing
+from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.typing import SparseTensor
 from torch_geometric.utils import is_sparse, spmm, to_edge_index
 
@@ -224,33 +224,6 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
     def capturable(self) -> bool:
         """Whether a CUDA graph can record it, as far as is known."""
         return self.sums_neighbours
-
-    @classmethod
-    def from_gcn_conv(cls, conv: GCNConv, order: int = 2, **kwargs: Any) -> CrossGCNConv:
-        """Make a layer from PyG's ``GCNConv``, with its weight as the first projection.
-
-        With ``"gated"`` order weights, the default, it computes the same as ``conv`` until it is
-        trained. ``kwargs`` are further arguments of this class.
-        """
-        layer = cls(
-            conv.in_channels,
-            conv.out_channels,
-            order,
-            bias=conv.bias is not None,
-            improved=conv.improved and conv.add_self_loops,
-            add_self_loops=conv.add_self_loops,
-            normalize=conv.normalize,
-            cached=conv.cached,
-            aggr=conv.aggr if conv.aggr is not None else conv.aggr_module,
-            flow=conv.flow,
-            node_dim=conv.node_dim,
-            **kwargs,
-        )
-        if not isinstance(conv.lin.weight, nn.UninitializedParameter):
-            layer.to(conv.lin.weight.device, conv.lin.weight.dtype)
-            layer.load_state_dict(conv.state_dict())
-        layer.train(conv.training)
-        return layer
 
     @property
     def _is_linear(self) -> bool:

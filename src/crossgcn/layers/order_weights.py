@@ -8,7 +8,6 @@ holds (:class:`OrderSum`). All others are modules that map ``[order, ..., channe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
 from typing import NamedTuple
 
 import torch
@@ -19,7 +18,7 @@ from crossgcn.errors import BadInput, unknown_name
 OrderWeights = str | Sequence[float] | nn.Module
 """A name of :data:`ORDER_WEIGHTS`, one fixed number per order, or a module."""
 
-ORDER_WEIGHTS = ("fixed", "learned", "gated", "mean", "per-unit", "attention")
+ORDER_WEIGHTS = ("fixed", "learned", "gated", "per-unit")
 
 
 class OrderSum(NamedTuple):
@@ -52,12 +51,8 @@ def make_order_weights(given: OrderWeights, order: int, channels: int) -> OrderS
         raise unknown_name("order_weights", given, [*ORDER_WEIGHTS, *others])
     if order > 1 and given == "per-unit":
         return PerUnit(order, channels)
-    if order > 1 and given == "attention":
-        return OrderAttention(order, channels)
     if given == "gated":
         return OrderSum(torch.eye(order)[0].clone(), trained=order > 1)
-    if given == "mean":
-        return OrderSum(torch.full((order,), 1.0 / order))
     learned = given == "learned" and order > 1
     return OrderSum(torch.ones(order), trained=learned, decayed=learned)
 
@@ -105,32 +100,3 @@ class PerUnit(nn.Module):
         r"""Return :math:`\boldsymbol{\alpha}`, ``[order, channels]``."""
         gates = self.gates.view(-1, self.channels)
         return torch.cat([torch.ones_like(gates[:1]), gates])
-
-
-class OrderAttention(nn.Module):
-    r"""A mean of the orders with weights that each row computes by attention.
-
-    .. math:: \mathbf{z} = \sum_k a_k \mathbf{h}^k, \qquad
-        a = \operatorname{softmax}_k\!\left(
-        \frac{\mathbf{q}^{\top}\mathbf{h}^k}{\sqrt{E}} + c_k\right)
-
-    Scaled dot-product attention with one learned query for all rows and one learned offset
-    per order. Both start at 0, so training starts with the mean of the orders.
-    """
-
-    def __init__(self, order: int, channels: int) -> None:
-        super().__init__()
-        self.query = nn.Parameter(torch.empty(channels))
-        self.offset = nn.Parameter(torch.empty(order))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set query and offsets to 0."""
-        nn.init.zeros_(self.query)
-        nn.init.zeros_(self.offset)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Average the orders of each row."""
-        orders = hidden.movedim(0, -2)
-        scores = (orders * self.query / sqrt(self.query.numel())).sum(dim=-1) + self.offset
-        return (scores.softmax(dim=-1).unsqueeze(-1) * orders).sum(dim=-2)

@@ -18,7 +18,7 @@ from crossgcn.models.catalogue import MODEL_OPTIONS, PRESETS, get_preset
 from crossgcn.training.metrics import METRICS
 
 Precision = Literal["fp32", "tf32", "bf16"]
-OrderWeightsName = Literal["fixed", "learned", "gated", "mean", "per-unit", "attention"]
+OrderWeightsName = Literal["fixed", "learned", "gated", "per-unit"]
 
 _PAPERS_PROTOCOL: dict[str, Any] = {"num_splits": 20, "train": 20}
 _PROTOCOLS: dict[str, dict[str, Any]] = {
