@@ -1,23 +1,18 @@
-"""A user's own tables in Python: train, compare, explain, predict, report."""
+"""What the commands do, in Python: compare models; train, explain and predict tables."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import pandas as pd
 
-from crossgcn.compare_api import (
-    check_baseline,
-    compare_on_tables,
-    keep_summary,
-    table_experiment,
-)
 from crossgcn.data.tables.graph import (
     TableGraph,
     describe_encoding,
@@ -26,12 +21,24 @@ from crossgcn.data.tables.graph import (
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
-from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, configure_for_tables
+from crossgcn.experiments.answers import TableComparison
+from crossgcn.experiments.candidates import (
+    CANDIDATES,
+    DEFAULT_TRIALS,
+    configure_for_tables,
+    table_defaults,
+)
+from crossgcn.experiments.compare import TableExperiment
 from crossgcn.experiments.experiment import Experiment, RepeatedRuns, run_folder_name
-from crossgcn.experiments.predict import predictions_frame, score_known_nodes, score_new_nodes
+from crossgcn.experiments.predict import predict_nodes
 from crossgcn.experiments.run_folder import RunFolder, choose_model, open_run
 from crossgcn.explanation.api import explain
+from crossgcn.models.catalogue import settings_of_models
 from crossgcn.reports.page.render import write_report
+from crossgcn.reports.summaries import summarise_candidates, summarise_comparison
+from crossgcn.training.config import RunConfig
+from crossgcn.training.metrics import positive_class
+from crossgcn.training.records import describe_environment, write_summary
 
 AnyTable = Path | str | pd.DataFrame | Table
 _CHOICES = set(TableChoices.model_fields)
@@ -146,7 +153,7 @@ class TableModel:
         """Train many models on the same splits: do crosses, the graph or a black box help?
 
         Args:
-            models: Names of candidates; all that are installed by default.
+            models: Names of candidates; all but the slowest by default.
             tuning: Trials per model.
             **options: ``baseline``, ``out``, ``workers``, ``threads``, ``device``, and settings
                 for every model, such as ``num_splits``.
@@ -157,12 +164,11 @@ class TableModel:
         """
         graph, folder = self._tables(), options.pop("out", None)
         baseline = options.pop("baseline", None)
-        check_baseline(baseline, models or list(CANDIDATES))
         folder = None if folder is None else Path(folder)
         work = {name: options.pop(name) for name in _WORK if name in options}
-        experiment = table_experiment(graph, models, tuning, options)
+        experiment = table_experiment(graph, models, tuning, baseline, options)
         summary, _ = compare_on_tables(graph, experiment, baseline=baseline, out=folder, **work)
-        return keep_summary(summary, folder)
+        return _keep(summary, folder)
 
     def explain(self, node: str | None = None, *, contrast: tuple[str, str] | None = None) -> Any:
         """Return the scores of all nodes as sums of named terms; see :func:`crossgcn.explain`.
@@ -182,19 +188,16 @@ class TableModel:
             edges: Table of their edges, to each other or to nodes of the training table.
         """
         run = self.run
-        if nodes is None:
-            scored = score_known_nodes(run)
-        else:
-            scored = score_new_nodes(run, nodes, edges)
-            for told in (*scored.unseen, *scored.notes):
-                warnings.warn(str(told), stacklevel=2)
-            if edges is None and run.data.edge_index.size(1):
-                warnings.warn(
-                    "the model was trained with edges, and none are given: the new nodes are "
-                    "judged by their own columns alone; give a table of edges",
-                    stacklevel=2,
-                )
-        return predictions_frame(scored, run.saved.preprocess.classes)
+        predictions = predict_nodes(run, nodes, edges)
+        for told in (*predictions.unseen, *predictions.notes):
+            warnings.warn(str(told), stacklevel=2)
+        if nodes is not None and edges is None and run.data.edge_index.size(1):
+            warnings.warn(
+                "the model was trained with edges, and none are given: the new nodes are "
+                "judged by their own columns alone; give a table of edges",
+                stacklevel=2,
+            )
+        return predictions.frame
 
     def report(self, path: Path | str, *, comparison: Path | str | None = None) -> Path:
         """Write one HTML page about the model: scores, curves, mistakes, crosses, nodes.
@@ -236,3 +239,136 @@ class TableModel:
 def _absolute(table: AnyTable | None) -> str | None:
     """Return the path of a table; ``None`` if it is no file."""
     return str(Path(table).resolve()) if isinstance(table, str | Path) else None
+
+
+def table_experiment(
+    graph: TableGraph,
+    models: Sequence[str] | None,
+    tuning: int,
+    baseline: str | None,
+    settings: Mapping[str, Any],
+) -> TableExperiment:
+    """Return what ``compare`` trains on a user's tables.
+
+    Args:
+        models: Names of candidates; all but the slowest by default.
+        tuning: Trials per model.
+        baseline: The model that the others are paired with.
+        settings: Settings for every model; those that are ``None`` are left out.
+    """
+    check_baseline(baseline, models or list(CANDIDATES))
+    given = {name: value for name, value in settings.items() if value is not None}
+    return TableExperiment(
+        graph.data,
+        models,
+        num_trials=tuning,
+        defaults=table_defaults(graph, given.get("splits")),
+        settings={**given, "dataset": graph.data.name},
+    )
+
+
+def compare_on_tables(
+    graph: TableGraph,
+    experiment: TableExperiment,
+    *,
+    baseline: str | None = None,
+    threads: int = 1,
+    **work: Any,
+) -> tuple[dict[str, Any], TableComparison]:
+    """Train all models; return the summary, as ``crossgcn compare --json`` prints it.
+
+    ``baseline`` is the model that the others are paired with. ``work`` is for
+    :meth:`TableExperiment.run <crossgcn.experiments.compare.TableExperiment.run>`.
+    """
+    started = time.perf_counter()
+    comparison = experiment.run(threads=threads, **work)
+    config, environment = experiment.experiment.configs[0], describe_environment()
+    positive: dict[str, str] = {}
+    if graph.data.num_classes == 2:
+        positive["positive_class"] = graph.classes[positive_class(graph.data.y.numpy())]
+    summary = {
+        "dataset": graph.data.name,
+        "target": graph.plan.target,
+        "splits": config.splits,
+        "num_splits": len(experiment.experiment.splits),
+        "train": config.train,
+        "seed": config.seed,
+        "epochs": config.epochs,
+        "trials": experiment.num_trials,
+        "tuned": {
+            name: [dict(trial) for trial in CANDIDATES[name].trials[: experiment.num_trials]]
+            for name in experiment.names
+        },
+        **summarise_candidates(comparison, baseline),
+        **positive,
+        "left_out": experiment.skipped,
+        "seconds": sum(result.seconds for result in comparison.results),
+        "versions": environment["versions"],
+        "threads": threads,
+        "commit": environment["commit"],
+        "wall_seconds": time.perf_counter() - started,
+    }
+    return summary, comparison
+
+
+def compare(
+    dataset: str,
+    models: Sequence[str] = ("gcn", "cross-gcn"),
+    *,
+    baseline: str | None = None,
+    out: Path | str | None = None,
+    workers: int = 1,
+    threads: int = 1,
+    device: str = "cpu",
+    on_epochs: Callable[[int, int], None] | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Train presets on the same splits of a dataset, and pair their results split by split.
+
+    For tables of your own, use :meth:`from_tables(...).compare()
+    <crossgcn.TableModel.compare>`, which answers what helps there.
+
+    Args:
+        dataset: A known dataset, or a graph file.
+        models: Names of presets.
+        baseline: The one that the others are compared with; the first by default.
+        out: Folder for the records and ``result.json``; finished runs in it are not repeated.
+        workers: Number of processes.
+        threads: Threads of each run.
+        device: ``cpu``, ``cuda`` or ``auto``.
+        on_epochs: Called with the epochs done and the epochs in total.
+        **settings: Fields of :class:`~crossgcn.RunConfig`, for the models that have them.
+
+    Returns:
+        The summary that ``crossgcn compare --json`` prints.
+    """
+    started = time.perf_counter()
+    baseline = models[0] if baseline is None else baseline
+    check_baseline(baseline, models)
+    folder = None if out is None else Path(out)
+    configs = [
+        RunConfig.create(dataset=dataset, model=name, **of_model)
+        for name, of_model in settings_of_models(models, settings).items()
+    ]
+    runs = Experiment(configs).run(
+        out=folder, workers=workers, threads=threads, device=device, on_epochs=on_epochs
+    )
+    summary = summarise_comparison(runs, baseline)
+    summary["wall_seconds"] = time.perf_counter() - started
+    return _keep(summary, folder)
+
+
+def check_baseline(baseline: str | None, names: Sequence[str]) -> None:
+    """Refuse a baseline that is none of the models."""
+    if baseline is not None and baseline not in names:
+        raise BadInput(
+            f"--baseline {baseline} is not among --models {','.join(names)}: add it there"
+        )
+
+
+def _keep(summary: dict[str, Any], folder: Path | None) -> dict[str, Any]:
+    """Write a summary to ``result.json`` in its folder, as the commands do."""
+    if folder is not None:
+        summary["out"] = str(folder)
+        write_summary(folder, summary)
+    return summary

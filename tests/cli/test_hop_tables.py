@@ -9,16 +9,18 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 from conftest_fixtures import run_command
 from shop_tables import write_shop
+from torch_geometric.utils import to_undirected
 
-from crossgcn.data.tables.graph import load_tables
+from crossgcn.data.tables.graph import load_new_tables, load_tables, read_encoding
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.experiments.candidates import configure_for_tables
-from crossgcn.experiments.predict import score_new_nodes
+from crossgcn.experiments.predict import predict_nodes
 from crossgcn.experiments.run_folder import open_run
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.catalogue import PRESETS
@@ -98,13 +100,19 @@ def test_predictions_of_known_nodes_hold_the_truth(
 
 def test_new_nodes_see_the_labels_of_the_training_nodes(shop: Path, run: Path) -> None:
     opened = open_run(run)
-    scored = score_new_nodes(opened, shop / "new_nodes.csv", shop / "new_edges.csv")
-    data, model = scored.data, opened.saved.model
-    labels = neighbour_labels(data.y, opened.split.train, data.num_classes)
+    nodes, edges = shop / "new_nodes.csv", shop / "new_edges.csv"
+    frame = predict_nodes(opened, nodes, edges).frame
+    new = load_new_tables(nodes, edges, *read_encoding(opened.saved.preprocess), opened.ids)
+    old, added, model = opened.data, len(new.ids), opened.saved.model
+    y = torch.cat([old.y, torch.full((added,), -1)])
+    labels = neighbour_labels(y, opened.split.train, old.num_classes)
+    x = torch.cat([old.x.to_dense(), torch.from_numpy(new.x.toarray())])
+    ends = torch.cat([old.edge_index, torch.from_numpy(new.edges)], dim=1)
     with torch.no_grad():
-        expected = model(data.x, data.edge_index, data.edge_weight, labels)[scored.nodes]
-    torch.testing.assert_close(scored.scores.float(), expected, rtol=1e-4, atol=1e-4)
-    assert (scored.roles == 0).all() and (scored.truth == -1).all()
+        scores = model(x, to_undirected(ends), None, labels)[-added:]
+    found = frame.filter(like="probability: ").to_numpy()
+    np.testing.assert_allclose(found, scores.softmax(dim=1), atol=1e-4)
+    assert (frame["used for"] == "none").all() and frame["true"].isna().all()
 
 
 def test_predicting_without_edges_says_what_is_lost(

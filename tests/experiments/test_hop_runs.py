@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import Experiment, RepeatedRuns, run_folder_name
-from crossgcn.experiments.predict import predictions_frame, score_known_nodes, score_nodes
+from crossgcn.experiments.predict import predict_nodes, score_nodes
 from crossgcn.experiments.run_folder import RunFolder, choose_model, open_run
 from crossgcn.reports.summaries import summarise_training
 from crossgcn.training.config import RunConfig
@@ -86,7 +86,7 @@ def test_predictions_say_the_truth_and_what_a_node_was_used_for(
     small_graph: Data, tmp_path: Path
 ) -> None:
     run, _ = trained(small_graph, tmp_path)
-    frame = predictions_frame(score_known_nodes(run), ("a", "b", "c"))
+    frame = predict_nodes(run).frame
     assert list(frame)[:4] == ["node", "true", "predicted", "probability: a"]
     assert frame["true"].tolist() == [("a", "b", "c")[node % 3] for node in range(90)]
     tested = frame[frame["used for"] == "test"]
@@ -99,7 +99,7 @@ def test_numbers_are_predicted_without_classes_or_accuracies(
     small_graph: Data, tmp_path: Path
 ) -> None:
     run, runs = trained(number_graph(small_graph), tmp_path)
-    frame = predictions_frame(score_known_nodes(run), ("share",))
+    frame = predict_nodes(run).frame
     assert list(frame) == ["node", "true", "predicted", "used for"]
     assert frame["true"].isna().sum() == 5
     assert (frame.loc[frame["true"].isna(), "used for"] == "none").all()

@@ -123,7 +123,7 @@ def _presets(
     baseline = names[0] if baseline is None else baseline
     for name in (*names, baseline):
         get_preset(name)
-    from crossgcn.compare_api import check_baseline
+    from crossgcn.tables_api import check_baseline
 
     check_baseline(baseline, names)
     configs = [
@@ -154,11 +154,10 @@ def _candidates(
     tuning: int,
 ) -> _Prepared:
     """Prepare a comparison of candidates on a user's tables."""
-    from crossgcn.compare_api import check_baseline, compare_on_tables, table_experiment
+    from crossgcn.tables_api import compare_on_tables, table_experiment
 
     names = list(CANDIDATES) if names == ["all"] else names
-    check_baseline(baseline, names or list(CANDIDATES))
-    experiment = table_experiment(graph, names, tuning, settings)
+    experiment = table_experiment(graph, names, tuning, baseline, settings)
     words = f"{len(experiment.names)} models × {tuning} trial{'s' * (tuning > 1)}"
     words += _times(len(experiment.experiment.splits))
     if experiment.skipped:

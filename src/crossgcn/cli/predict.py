@@ -50,9 +50,7 @@ def predict(
     with status("reading the model"):
         from crossgcn.data.tables.write import write_table
         from crossgcn.experiments.predict import (
-            predictions_frame,
-            score_known_nodes,
-            score_new_nodes,
+            predict_nodes,
             score_without_edges,
         )
         from crossgcn.experiments.run_folder import open_run, refuse_overwriting
@@ -60,25 +58,22 @@ def predict(
         refuse_overwriting(run, out)
         trained = open_run(run)
     with status("scoring"):
-        if nodes is None:
-            scored = score_known_nodes(trained)
-        else:
-            scored = score_new_nodes(trained, nodes, edges)
-    if scored.unused:
-        words = ", ".join(scored.unused)
+        predictions = predict_nodes(trained, nodes, edges)
+    if predictions.unused:
+        words = ", ".join(predictions.unused)
         console.print(
             f"columns ignored, because the training table did not have them: {words}", markup=False
         )
-    for unseen in scored.unseen:
+    for unseen in predictions.unseen:
         console.print(str(unseen), markup=False)
-    warnings = list(scored.notes)
-    for note in scored.notes:
+    warnings = list(predictions.notes)
+    for note in predictions.notes:
         console.print(f"warning: {note}", markup=False)
     if nodes is not None and edges is None and trained.data.edge_index.size(1):
         with_edges, without = score_without_edges(trained)
         warnings.append(_missing_edges(trained, with_edges, without))
         console.print(f"warning: {warnings[-1]}", markup=False)
-    frame = predictions_frame(scored, trained.saved.preprocess.classes)
+    frame = predictions.frame
     write_table(out, frame, verbatim=(frame.columns[0], "true", "predicted"))
     predicted = frame["predicted"]
     is_number = trained.data.y.is_floating_point()
@@ -92,8 +87,8 @@ def predict(
         "predicted": counts,
         "warnings": warnings,
         "columns": list(frame.columns),
-        "unused_columns": list(scored.unused),
-        "unseen_values": [asdict(unseen) for unseen in scored.unseen],
+        "unused_columns": list(predictions.unused),
+        "unseen_values": [asdict(unseen) for unseen in predictions.unseen],
         "out": str(out),
     }
     form = "{:>10.4g}" if is_number else "{:>7,}"

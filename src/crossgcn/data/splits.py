@@ -58,7 +58,7 @@ def make_splits(
     - ``random`` takes validation and test nodes from row 0 of ``data.roles`` and draws training
       nodes class by class from the other labelled ones.
     - ``authors`` takes the twenty splits released with the paper.
-    - ``public`` takes the rows of ``data.roles``.
+    - ``public`` takes the rows of ``data.roles``; a single one as often as is asked for.
     - ``stratified`` needs no roles: it divides the labelled nodes of each class anew in every
       split, 60 % to train, 20 % to validate and 20 % to test.
 
@@ -81,6 +81,8 @@ def make_splits(
         train = train or "all"
     else:
         roles = _authors_roles(data) if protocol == "authors" else _own_roles(data)
+        if len(roles) == 1 and num_splits is not None:
+            roles = roles.expand(num_splits, -1)  # runs differ by their seeds
         if num_splits is not None and num_splits > len(roles):
             owner = "the authors released" if protocol == "authors" else f"{data.name} has"
             raise BadInput(

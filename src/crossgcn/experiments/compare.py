@@ -25,9 +25,13 @@ from crossgcn.experiments.candidates import (
     train_options,
 )
 from crossgcn.experiments.experiment import Experiment
+from crossgcn.models.catalogue import MODEL_OPTIONS
 from crossgcn.training.metrics import DEFAULT_METRICS, check_metric, task_of_outputs
 from crossgcn.training.pool import train_many
 from crossgcn.training.trainer import Record, Run
+
+_TUNED = {"dropout", "weight_decay"} | (MODEL_OPTIONS - {"bias", "hops", "label_features", "bags"})
+"""Settings that each candidate has from its entry or from a trial."""
 
 Key = tuple[str, int, int]
 """A run of the comparison: name of the candidate, trial, split."""
@@ -59,6 +63,11 @@ class TableExperiment:
         for name in names or ():
             if name not in CANDIDATES:
                 raise unknown_name("model", name, CANDIDATES)
+        for name in sorted(settings.keys() & _TUNED):
+            raise BadInput(
+                f"{name} cannot be given to compare with tables, which sets it for each model or "
+                "tunes it: leave it out, or train one model with it"
+            )
         if not 1 <= num_trials <= MOST_TRIALS:
             raise BadInput(
                 f"--tuning is 1 to {MOST_TRIALS} trials for each model; got {num_trials}"

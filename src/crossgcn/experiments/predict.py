@@ -18,10 +18,16 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.graph import ROLE_NAMES, canonical_graph
-from crossgcn.data.tables.graph import as_features, as_matrix, load_new_tables, read_encoding
+from crossgcn.data.tables.graph import (
+    NewNodes,
+    as_features,
+    as_matrix,
+    load_new_tables,
+    read_encoding,
+)
 from crossgcn.data.tables.kinds.base import Unseen
 from crossgcn.errors import BadInput
-from crossgcn.experiments.run_folder import FinishedRun, RunFolder, metrics_of_test
+from crossgcn.experiments.run_folder import FinishedRun, RunFolder
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.neighbourhood import NeighbourLabels
@@ -89,11 +95,11 @@ def _hop_scores(
     nodes = torch.arange(len(data.y)) if nodes is None else nodes
     with torch.no_grad():
         return torch.cat(
-            [model(double(rows.rows(part))) for part in torch.split(nodes, _NODES_AT_ONCE)]
+            [model(_double(rows.rows(part))) for part in torch.split(nodes, _NODES_AT_ONCE)]
         )
 
 
-def double(rows: Features) -> Features:
+def _double(rows: Features) -> Features:
     """Return dense or sparse numbers in 64 bits."""
     if not isinstance(rows, SparseMatrix):
         return rows.double()
@@ -111,90 +117,72 @@ def score_nodes(run: RunFolder, one: FinishedRun | None = None) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Scored:
-    """Nodes with what a model predicts for them.
+class Predictions:
+    """What a model predicts for nodes.
 
     Attributes:
-        scores: Of each class, before softmax, ``[nodes, classes]``; or numbers, ``[nodes, 1]``.
-        truth: Class or number of each node; unknown ones as in a graph.
-        roles: What the model used each node for, as positions in ``ROLE_NAMES``.
-        data: The graph in which the nodes were scored.
-        nodes: Positions of the nodes in ``data``.
+        frame: A row per node: its id, ``true`` and ``predicted``, of classes the probability of
+            each, and what the node was ``used for``.
         unused: Columns of the table that the model was not trained with.
         unseen: Values that the model was not trained with, by column.
         notes: What the user should know about the edges, a sentence each.
     """
 
-    id_column: str
-    ids: Sequence[str]
-    scores: Tensor
-    truth: Tensor
-    roles: Tensor
-    data: Data
-    nodes: Tensor
+    frame: pd.DataFrame
     unused: tuple[str, ...] = ()
     unseen: tuple[Unseen, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @property
-    def probabilities(self) -> Tensor:
-        """Of each class, ``[nodes, classes]``."""
-        return self.scores.softmax(dim=1)
 
-    @property
-    def labels(self) -> Any:
-        """The predicted class of each node, ``[nodes]``."""
-        return self.scores.argmax(dim=1).numpy()
+def predict_nodes(run: RunFolder, nodes: Any = None, edges: Any = None) -> Predictions:
+    """Predict the nodes that a model was trained on, or new ones; nothing is trained.
 
+    New nodes are added to the training graph, so their edges may lead to known nodes as well as
+    to each other.
 
-def score_known_nodes(run: RunFolder) -> Scored:
-    """Score all nodes of the graph a model was trained on, including unlabelled ones."""
-    preprocess = run.saved.preprocess
-    scores = score_nodes(run)
-    encoded = preprocess.encoding is not None
-    id_column = read_encoding(preprocess)[1].id_column if encoded else "node"
-    nodes = torch.arange(len(run.ids))
-    return Scored(id_column, run.ids, scores, run.data.y, run.roles, run.data, nodes)
-
-
-def score_new_nodes(run: RunFolder, nodes: Any, edges: Any = None) -> Scored:
-    """Score nodes that were not in the training graph; nothing is trained.
-
-    ``nodes`` and ``edges`` are files or data frames, as
-    :func:`~crossgcn.data.tables.graph.load_new_tables` takes them.
-
-    The new nodes are added to the training graph, so their edges may lead to known nodes as
-    well as to each other.
+    Args:
+        nodes: File or data frame of new nodes; by default all nodes of the training graph.
+        edges: Their edges, as :func:`~crossgcn.data.tables.graph.load_new_tables` takes them.
     """
+    preprocess, model = run.saved.preprocess, run.saved.model
+    if nodes is None:
+        scores = score_nodes(run)
+        encoded = preprocess.encoding is not None
+        id_column = read_encoding(preprocess)[1].id_column if encoded else "node"
+        frame = _to_frame(run, scores, run.data.y, run.roles)
+        return Predictions(_with_ids(frame, id_column, run.ids))
     try:
-        encoder, plan = read_encoding(run.saved.preprocess)
+        encoder, plan = read_encoding(preprocess)
     except BadInput as error:
         raise BadInput(f"{run.folder}: {error}") from None
     new = load_new_tables(nodes, edges, encoder, plan, run.ids)
-    num_known, num_new = len(run.ids), len(new.ids)
-    unknown = torch.nan if run.data.y.is_floating_point() else -1
-    weights, own = run.data.get("edge_weight"), new.edge_weight
+    data = _with_new_nodes(run.data, new, str(nodes) if isinstance(nodes, str | Path) else "nodes")
+    places = len(run.ids) + torch.arange(len(new.ids))
+    scores = class_scores(model, data, places, run.labels(model, y=data.y))
+    frame = _to_frame(run, scores, data.y[places], torch.zeros_like(places))
+    notes = _edge_notes(run.data, data, len(run.ids), new.num_dropped)
+    frame = _with_ids(frame, plan.id_column, new.ids)
+    return Predictions(frame, new.unused, new.unseen, tuple(notes))
+
+
+def _with_new_nodes(old: Data, new: NewNodes, where: str) -> Data:
+    """Return a graph with further nodes, whose targets are unknown, and their edges."""
+    unknown = torch.nan if old.y.is_floating_point() else -1
+    weights, added = old.get("edge_weight"), new.edge_weight
     if weights is not None:
-        own = np.ones(new.edges.shape[1], np.float32) if own is None else own
-        weights = torch.cat([weights, torch.from_numpy(own)])
-    data = canonical_graph(
+        added = np.ones(new.edges.shape[1], np.float32) if added is None else added
+        weights = torch.cat([weights, torch.from_numpy(added)])
+    return canonical_graph(
         Data(
-            x=as_features(sp.csr_array(sp.vstack([as_matrix(run.data.x), new.x], format="csr"))),
-            edge_index=torch.cat([run.data.edge_index, torch.from_numpy(new.edges)], dim=1),
+            x=as_features(sp.csr_array(sp.vstack([as_matrix(old.x), new.x], format="csr"))),
+            edge_index=torch.cat([old.edge_index, torch.from_numpy(new.edges)], dim=1),
             edge_weight=weights,
-            y=torch.cat([run.data.y, torch.full((num_new,), unknown).to(run.data.y)]),
-            num_classes=run.data.num_classes,
-            directed=run.data.get("directed"),
+            y=torch.cat([old.y, torch.full((len(new.ids),), unknown).to(old.y)]),
+            num_classes=old.num_classes,
+            directed=old.get("directed"),
         ),
-        str(nodes) if isinstance(nodes, str | Path) else "nodes",
+        where,
     )
-    positions = torch.arange(num_known, num_known + num_new)
-    model = run.saved.model
-    scores = class_scores(model, data, positions, run.labels(model, y=data.y))
-    truth, roles = data.y[positions], torch.zeros(num_new, dtype=torch.int8)
-    notes = tuple(_edge_notes(run.data, data, num_known, new.num_dropped))
-    found = (new.unused, new.unseen, notes)
-    return Scored(plan.id_column, new.ids, scores, truth, roles, data, positions, *found)
 
 
 def _edge_notes(old: Data, new: Data, num_known: int, num_dropped: int) -> Iterator[str]:
@@ -221,38 +209,44 @@ def score_without_edges(run: RunFolder) -> tuple[float, float]:
     y = run.data.y.numpy()
     positive = positive_class(y) if scores.size(1) == 2 else None
     without = compute(metric, y[test], scores.numpy(), positive)
-    return metrics_of_test(run.chosen.record)[metric], without
+    return run.chosen.record["test"][metric], without
 
 
-def predictions_frame(scored: Scored, classes: Sequence[str]) -> pd.DataFrame:
-    """Return a row per node: its id, the truth, what is predicted, and what it was used for.
+def _to_frame(run: RunFolder, scores: Tensor, truth: Tensor, roles: Tensor) -> pd.DataFrame:
+    """Return the truth of nodes, what is predicted, and what they were used for.
 
-    Of classes, the predicted one is followed by the probability of every class.
+    Args:
+        scores: Of each class, before softmax, ``[nodes, classes]``; or numbers, ``[nodes, 1]``.
+        roles: Positions in ``ROLE_NAMES``.
     """
-    columns: list[tuple[str, Any]]
-    if scored.truth.is_floating_point():
-        known = scored.data.y[~scored.data.y.isnan()].numpy()
+    classes = run.saved.preprocess.classes
+    columns: dict[str, Any]
+    if truth.is_floating_point():
+        known = run.data.y[~run.data.y.isnan()].numpy()
         spread = float(known.std()) or 1.0
         decimals = DIGITS - math.floor(math.log10(spread)) if np.isfinite(spread) else DIGITS
-        predicted = _round(scored.scores[:, 0].numpy(), decimals)
-        columns = [("true", scored.truth.numpy()), ("predicted", predicted)]
+        predicted = _round(scores[:, 0].numpy(), decimals)
+        columns = {"true": truth.numpy(), "predicted": predicted}
     else:
-        probabilities = np.round(scored.probabilities.numpy(), DIGITS)
-        best = scored.labels
-        truth = [classes[label] if label >= 0 else None for label in scored.truth.tolist()]
-        columns = [
-            ("true", pd.Series(truth, dtype=object)),
-            ("predicted", [classes[label] for label in best]),
-            *(
-                (f"probability: {name}", probabilities[:, label])
+        names = [classes[label] if label >= 0 else None for label in truth.tolist()]
+        probabilities = np.round(scores.softmax(dim=1).numpy(), DIGITS)
+        columns = {
+            "true": pd.Series(names, dtype=object),
+            "predicted": [classes[label] for label in scores.argmax(dim=1).tolist()],
+            **{
+                f"probability: {name}": probabilities[:, label]
                 for label, name in enumerate(classes)
-            ),
-        ]
-    columns.append(("used for", [ROLE_NAMES[role] for role in scored.roles.tolist()]))
-    id_column = scored.id_column
-    while id_column in dict(columns):
+            },
+        }
+    columns["used for"] = [ROLE_NAMES[role] for role in roles.tolist()]
+    return pd.DataFrame(columns)
+
+
+def _with_ids(frame: pd.DataFrame, id_column: str, ids: Sequence[str]) -> pd.DataFrame:
+    while id_column in frame:
         id_column = f"{id_column} (id)"
-    return pd.DataFrame(dict([(id_column, list(scored.ids)), *columns]))
+    frame.insert(0, id_column, list(ids))
+    return frame
 
 
 def _round(numbers: NDArray[np.float64], decimals: int) -> NDArray[np.float64]:

@@ -2,10 +2,10 @@
 
 ========================  =====================================================
 ``config.json``, ...      the chosen model, as :mod:`~crossgcn.training.checkpoints` saves it
-``chosen.json``           which run it comes from, and hashes of the files below
-``graph.npz``             the graph, unless it is a known dataset or
-``hop_file.json``         a file of ``crossgcn hops``: its path and SHA-256
-``nodes.json``            the ids and the names of the nodes, if they have any
+``chosen.json``           which run it comes from, and the SHA-256 of the files below and of
+                          the file of ``crossgcn hops`` that holds the graph, if one does
+``graph.npz``             the graph otherwise, unless it is a known dataset
+``nodes.json``            the ids and the names of its nodes, if they have any
 ``splits.npz``            which nodes trained, validated and tested, by split
 ``MODEL/split-NN/``       every run, with its record, learning curve and model
 ========================  =====================================================
@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,10 +48,12 @@ from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.checkpoints import CONFIG, MODEL_FILES, SavedModel, copy_model, load_saved
 from crossgcn.training.config import RunConfig
-from crossgcn.training.records import EPOCHS, RECORD, describe_dataset, describe_split
+from crossgcn.training.records import EPOCHS, RECORD, describe_dataset
 
 CHOSEN, GRAPH, NODES, SPLITS = "chosen.json", "graph.npz", "nodes.json", "splits.npz"
-HOP_FILE = "hop_file.json"
+
+_IF_MISSING = "give the folder that crossgcn train made"
+_IF_CHANGED = "copy the whole folder again, or train again"
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ class FinishedRun:
 
     def curve(self) -> dict[str, list[float]]:
         """Read the metrics by name, one value per epoch."""
-        return read_curve(self.folder)
+        with (self.folder / EPOCHS).open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        return {name: [float(row[name]) for row in rows] for name in (rows[0] if rows else ())}
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ class RunFolder:
         if self.names is None:
             return self.ids
         pairs = zip(self.names, self.ids, strict=True)
-        return tuple(f"{name} ({own})" if name else own for name, own in pairs)
+        return tuple(f"{name} ({node})" if name else node for name, node in pairs)
 
     def find(self, node: str) -> int:
         """Return the position of a node by its id, or by its name if no other has it."""
@@ -153,32 +157,9 @@ class RunFolder:
         )
 
 
-def validation_score(record: Mapping[str, Any]) -> float:
-    """Return the score that selected a run's epoch: the larger, the better."""
-    score: float = record["validation_score"]
-    return score
-
-
-def metrics_of_test(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return every metric of a run's test nodes."""
-    test: dict[str, float] = record["test"]
-    return test
-
-
-def read_curve(folder: Path) -> dict[str, list[float]]:
-    """Read the metrics of a run by name, one value per epoch."""
-    path = folder / EPOCHS
-    try:
-        with path.open(newline="") as file:
-            rows = list(csv.DictReader(file))
-        return {name: [float(row[name]) for row in rows] for name in (rows[0] if rows else ())}
-    except (OSError, ValueError, TypeError) as error:
-        raise BadInput(f"{path}: cannot be read ({error}); train again") from None
-
-
 def clear_model(folder: Path) -> None:
     """Remove the chosen model and its graph, so that no new run is taken for an older one."""
-    for name in (CHOSEN, *MODEL_FILES, GRAPH, HOP_FILE, NODES, SPLITS):
+    for name in (CHOSEN, *MODEL_FILES, GRAPH, NODES, SPLITS):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -197,28 +178,28 @@ def choose_model(
     the runs to choose from. The graph is saved unless it can be loaded by name, or is that of a
     ``hop_file``.
     """
-    runs = _finished_runs(folder / model)
-    chosen = max(runs, key=lambda run: validation_score(run.record))
+    runs = [_read_run(folder / model / f"split-{split:02d}") for split in range(len(splits))]
+    chosen = max(runs, key=lambda run: run.record["validation_score"])
     clear_model(folder)
     roles = torch.stack([roles_of(split, len(data.y)) for split in splits])
     write_npz(folder / SPLITS, {"roles": roles.numpy()})
+    about: dict[str, Any] = {
+        "run": f"{model}/{chosen.folder.name}",
+        "runs": [f"{model}/{run.folder.name}" for run in runs],
+        "dataset": describe_dataset(data),
+    }
     if hop_file is not None:
-        about = {"file": str(hop_file.resolve()), "sha256": sha256_of_file(hop_file)}
-        write_json(folder / HOP_FILE, about)
+        about["hop_file"] = str(hop_file.resolve())
+        about["hop_file_sha256"] = sha256_of_file(hop_file)
     elif not _is_known(data):
         save_graph(folder / GRAPH, data)
         nodes = {"ids": ids, "names": names}
         write_json(folder / NODES, {key: each and list(each) for key, each in nodes.items()})
     copy_model(chosen.folder, folder)
-    of_runs = [run.folder / name for run in runs for name in (RECORD, EPOCHS, *MODEL_FILES)]
-    described = [folder / name for name in (SPLITS, NODES, HOP_FILE) if (folder / name).exists()]
-    files = (path.relative_to(folder).as_posix() for path in (*described, *of_runs))
-    description = {
-        "run": chosen.folder.relative_to(folder).as_posix(),
-        "dataset": describe_dataset(data),
-        "files": sha256_of_files(folder, files),
-    }
-    write_hashed_json(folder / CHOSEN, description)
+    files = [name for name in (SPLITS, NODES) if (folder / name).exists()]
+    files += [f"{run}/{name}" for run in about["runs"] for name in (RECORD, EPOCHS, *MODEL_FILES)]
+    about["files"] = sha256_of_files(folder, files)
+    write_hashed_json(folder / CHOSEN, about)
     return chosen
 
 
@@ -229,41 +210,27 @@ def open_run(folder: Path) -> RunFolder:
         BadInput: If there is no model, a file was changed or cut short, or the graph is not the
             one of the training.
     """
+    about = read_hashed_json(folder / CHOSEN, _IF_MISSING, _IF_CHANGED)
     try:
-        return _open_run(folder)
-    except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
-        # The hashes are right, so that somebody wrote them anew.
+        copies = sha256_of_files(folder / about["run"], MODEL_FILES)
+        refuse_changed_files(folder, {**about["files"], **copies}, _IF_CHANGED)
+        saved = load_saved(folder)
+        runs = tuple(_read_run(folder / name) for name in about["runs"])
+        data, ids, names = _open_graph(folder, about)
+        splits = tuple(
+            Split(*(torch.nonzero(row == role).flatten() for role in (1, 2, 3)))
+            for row in torch.from_numpy(read_npz(folder / SPLITS)["roles"])
+        )
+        chosen = runs[about["runs"].index(about["run"])]
+        sizes = (data.num_nodes, data.num_classes, len(runs))
+        if (len(ids), len(saved.preprocess.classes), len(splits)) != sizes:
+            raise ValueError("names of nodes or classes do not fit the graph")
+        return RunFolder(folder, saved, chosen, runs, data, ids, splits, names)
+    except BadInput:
+        raise
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        # All hashes are right, so the folder was put together from parts of others.
         raise BadInput(f"{folder}: lacks a part of a run ({error!r}); {_IF_CHANGED}") from None
-
-
-def _open_run(folder: Path) -> RunFolder:
-    description = read_hashed_json(folder / CHOSEN, _IF_MISSING, _IF_CHANGED)
-    _check_description(folder / CHOSEN, description)
-    place = folder / description["run"]
-    copies = sha256_of_files(place, MODEL_FILES)
-    refuse_changed_files(folder, {**description["files"], **copies}, _IF_CHANGED)
-    saved = load_saved(folder)
-    runs = tuple(
-        run
-        for run in _finished_runs(place.parent)
-        # Runs that were added after the choice are not listed, and do not count.
-        if (run.folder / RECORD).relative_to(folder).as_posix() in description["files"]
-    )
-    chosen = next((run for run in runs if run.folder == place), None)
-    if chosen is None:
-        raise BadInput(f"{place}: the chosen run is not there any more; train again")
-    data, ids, called = _open_graph(folder, description["dataset"])
-    ids = tuple(map(str, range(data.num_nodes))) if ids is None else ids
-    space, sizes = saved.preprocess.space, (data.num_nodes, data.num_classes)
-    if (
-        (len(ids), len(saved.preprocess.classes)) != sizes
-        or (called is not None and len(called) != len(ids))
-        or not all(isinstance(name, str) for name in (*ids, *(called or ())))
-        or len(space.names if space else range(saved.in_channels)) != saved.in_channels
-    ):
-        raise BadInput(f"{folder}: names of nodes, classes or features do not fit; {_IF_CHANGED}")
-    splits = _read_splits(folder / SPLITS, runs, data.num_nodes)
-    return RunFolder(folder, saved, chosen, runs, data, ids, splits, called)
 
 
 def _is_known(data: Data) -> bool:
@@ -277,37 +244,36 @@ def _is_known(data: Data) -> bool:
 
 
 def _open_graph(
-    folder: Path, expected: dict[str, Any]
-) -> tuple[Data, Sequence[str] | None, Sequence[str] | None]:
+    folder: Path, about: dict[str, Any]
+) -> tuple[Data, Sequence[str], Sequence[str] | None]:
     """Return the graph of the training, and the ids and names of its nodes."""
+    expected, source = about["dataset"], folder / GRAPH
     ids: Sequence[str] | None = None
     names: Sequence[str] | None = None
-    source = folder / GRAPH
-    if (folder / HOP_FILE).exists():
-        about = _read_json(folder / HOP_FILE)
-        source = Path(about["file"])
+    if "hop_file" in about:
+        source = Path(about["hop_file"])
         if not source.is_file():
             raise BadInput(
-                f"{folder / HOP_FILE}: the model was trained on {source}, which is not there any "
-                "more; move it back, put a link to it there, or train again on it where it is now"
+                f"{folder}: the model was trained on {source}, which is not there any more; move "
+                "it back, put a link to it there, or train again on it where it is now"
             )
         again = "write it again with crossgcn hops, and train again"
-        refuse_changed_files(source.parent, {source.name: about["sha256"]}, again)
+        refuse_changed_files(source.parent, {source.name: about["hop_file_sha256"]}, again)
         table = read_hop_file(source)
         data, ids = table.data, table.ids
     elif (folder / NODES).exists():
         data = read_graph(source)
-        nodes = _read_json(folder / NODES)
-        ids, names = (each and tuple(each) for each in (nodes["ids"], nodes.get("names")))
+        nodes = read_json_object(folder / NODES, _IF_MISSING, _IF_CHANGED)
+        ids, names = (each and tuple(each) for each in (nodes["ids"], nodes["names"]))
     else:
         data = load_dataset(expected["name"])
     data.name = expected["name"]
     if describe_dataset(data) != expected:
         raise BadInput(
             f"{source}: is not the graph the model was trained on (its SHA-256 is another one); "
-            "copy the whole folder again, or train again"
+            f"{_IF_CHANGED}"
         )
-    return data, ids, names
+    return data, ids or tuple(map(str, range(data.num_nodes))), names
 
 
 def refuse_overwriting(folder: Path, path: Path) -> None:
@@ -321,7 +287,8 @@ def refuse_overwriting(folder: Path, path: Path) -> None:
         raise BadInput(f"{path}: give the name of a file in an existing folder")
     if not path.exists():
         return
-    training = _read_json(folder / CONFIG).get("training") or {}
+    config = read_json_object(folder / CONFIG, _IF_MISSING, _IF_CHANGED)
+    training = config.get("training") or {}
     sources = [training.get("dataset"), training.get("edges")]
     for source in (each for each in sources if isinstance(each, str)):
         if Path(source).exists() and path.samefile(source):
@@ -339,49 +306,5 @@ def roles_of(split: Split, num_nodes: int) -> Tensor:
     return roles
 
 
-def _read_splits(path: Path, runs: Sequence[FinishedRun], num_nodes: int) -> tuple[Split, ...]:
-    roles = torch.from_numpy(read_npz(path)["roles"])
-    if roles.ndim != 2 or roles.size(1) != num_nodes:
-        raise BadInput(f"{path}: has no role for each of {num_nodes:,} nodes; {_IF_CHANGED}")
-    splits = tuple(
-        Split(*(torch.nonzero(row == role).flatten() for role in (1, 2, 3))) for row in roles
-    )
-    for run in runs:
-        index = run.record["split"]["index"]
-        if not 0 <= index < len(splits):
-            raise BadInput(
-                f"{path.parent}: run `{run.folder.name}` is not in `{path.name}`: the folder mixes "
-                "two trainings; use a new one"
-            )
-        if run.record["split"] != {"index": index} | describe_split(splits[index]):
-            raise BadInput(f"{run.folder / RECORD}: {path.name} holds another split; train again")
-    return splits
-
-
-def _finished_runs(folder: Path) -> tuple[FinishedRun, ...]:
-    runs = []
-    for path in sorted(folder.glob(f"split-*/{RECORD}")):
-        record = _read_json(path)
-        if record.get("status") == "done":
-            runs.append(FinishedRun(path.parent, record))
-    if not runs:
-        raise BadInput(f"{folder}: holds no finished run; make one with crossgcn train --out")
-    return tuple(runs)
-
-
-_IF_MISSING = "give the folder that crossgcn train made"
-_IF_CHANGED = "copy the whole folder again, or train again"
-
-
-def _check_description(path: Path, description: dict[str, Any]) -> None:
-    """Refuse a description that lacks a part, or names files outside its folder."""
-    run, dataset, files = (description.get(name) for name in ("run", "dataset", "files"))
-    if not (isinstance(run, str) and isinstance(dataset, dict) and isinstance(files, dict)):
-        raise BadInput(f"{path}: does not describe a run; {_IF_CHANGED}")
-    for name in (run, *files):
-        if Path(name).is_absolute() or ".." in Path(name).parts:
-            raise BadInput(f"{path}: names {name}, which is outside the folder; {_IF_CHANGED}")
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    return read_json_object(path, _IF_MISSING, "train again")
+def _read_run(folder: Path) -> FinishedRun:
+    return FinishedRun(folder, read_json_object(folder / RECORD, _IF_MISSING, "train again"))

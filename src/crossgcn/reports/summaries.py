@@ -9,7 +9,7 @@ from statistics import fmean
 
 from crossgcn.experiments.answers import CandidateResult, QuestionAnswer, TableComparison
 from crossgcn.experiments.experiment import RepeatedRuns
-from crossgcn.experiments.run_folder import RunFolder, metrics_of_test
+from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.experiments.statistics import PairedDifference, paired_difference, summarise
 from crossgcn.explanation.inside import make_grid
 from crossgcn.explanation.products import Products
@@ -150,7 +150,7 @@ def no_better_than_guessing(run: RunFolder) -> str:
     A model of numbers must have a positive R², one of two classes a ROC-AUC above 0.5, and one
     of more classes an accuracy above the share of the commonest class, on the test nodes.
     """
-    tests = [metrics_of_test(one.record) for one in run.runs]
+    tests = [one.record["test"] for one in run.runs]
     means = {name: fmean(test[name] for test in tests) for name in tests[0]}
     if "r2" in means:
         learned, guess = means["r2"] > 0, f"the mean of all nodes (R² {means['r2']:.2f})"
