@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from small_models import draw_graph, draw_model
 from torch_geometric.data import Data
 
-from crossgcn import BadInput, CrossGCN, CrossGCNConv, PreparedGraph, explain
-from crossgcn.data.features import FeatureSpace
+from crossgcn import BadInput, CrossGCN, CrossGCNConv, explain
+from crossgcn.data.features import FeatureSpace, csr_tensor
 from crossgcn.explanation import Explanation, NotASum, Products
 from crossgcn.explanation.api import make_explainer
 from crossgcn.explanation.columns import HIDDEN, POSITION, Names
@@ -141,8 +142,9 @@ def test_the_function_that_the_model_computes_is_read(options: dict[str, Any]) -
     x = torch.randn(6, 5)
     with torch.no_grad():
         expected = model(x, EDGES, WEIGHTS).numpy()
-    data = Data(x=x, edge_index=EDGES, edge_weight=WEIGHTS)
-    for graph in (data, PreparedGraph(x, EDGES, WEIGHTS)):
+    sparse = sp.csr_array(x.numpy())
+    for features in (x, csr_tensor(sparse.indptr, sparse.indices, sparse.data, (6, 5))):
+        graph = Data(x=features, edge_index=EDGES, edge_weight=WEIGHTS)
         np.testing.assert_allclose(read_model(model, graph).logits, expected, atol=1e-5)
         np.testing.assert_allclose(total(explain(model, graph)), margins(expected), atol=1e-4)
 

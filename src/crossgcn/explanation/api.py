@@ -25,9 +25,8 @@ from crossgcn.explanation.explainer import Explainer
 from crossgcn.explanation.hops import HopExplainer
 from crossgcn.explanation.layered import LayeredExplainer
 from crossgcn.explanation.node import NodeExplanation
-from crossgcn.explanation.products import products
+from crossgcn.explanation.products import products, refuse_columns
 from crossgcn.explanation.reading import read_layers, read_model
-from crossgcn.graph import PreparedGraph
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 
@@ -96,11 +95,7 @@ def explain(
     if isinstance(explainer, LayeredExplainer) and reason and node is None and contrast is None:
         return products(explainer.reading, explainer.names, reason)
     if reason:
-        raise BadInput(
-            "single nodes, and one class against another, are explained by column, and this model "
-            f"has no terms by column: {reason}; train cross-hops, or one or two layers, on fewer "
-            "columns"
-        )
+        raise BadInput(refuse_columns(reason))
     if node is None:
         return explainer.explain()
     place = explainer.names.node(node)
@@ -109,7 +104,7 @@ def explain(
 
 def make_explainer(
     model: nn.Module,
-    data: Any,
+    data: Data,
     names: Names,
     labels: NeighbourLabels | None = None,
     contrast: Contrast = None,
@@ -126,10 +121,8 @@ def make_explainer(
         mean, deviation = (0.0, 1.0) if scale is None else scale.tolist()
         reading = read_model(model, data)
         return LayeredExplainer(reading, names, target_scale=(mean, deviation), contrast=pair)
-    if not isinstance(data, Data) or data.edge_index is None:
-        raise BadInput(
-            "cross-hops is explained on a torch_geometric.data.Data with x and edge_index"
-        )
+    if data.edge_index is None:
+        raise BadInput("cross-hops reads edges: give data with an edge_index")
     return HopExplainer(model, data, names, labels=labels, contrast=pair)
 
 
@@ -168,13 +161,13 @@ def _explainer_of_run(run: RunFolder, contrast: Contrast) -> Explainer:
 
 def _graph_of(model: Any, data: Any, edge_index: Any) -> tuple[Any, Any]:
     """Return the graph to explain, and the node that each row of an estimator is."""
-    if hasattr(model, "explained_graph") and not isinstance(data, Data | PreparedGraph):
+    if hasattr(model, "explained_graph") and not isinstance(data, Data):
         graph: tuple[Any, Any] = model.explained_graph(data, edge_index)
         return graph
     if edge_index is not None:
         raise BadInput("edge_index goes with rows of an estimator; the graph has its own")
-    if data is None:
-        raise BadInput("give the graph that the model is to be explained on, as data")
+    if not isinstance(data, Data):
+        raise BadInput("give the graph of the model as a torch_geometric.data.Data, with its x")
     return data, None
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crossgcn.explanation.columns import Column
+from crossgcn.explanation.explainer import Explainer
 from crossgcn.explanation.polynomial import Floats
-
-if TYPE_CHECKING:
-    from crossgcn.explanation.terms import Explanation
+from crossgcn.explanation.terms import Explanation
 
 _MOST_VALUES = 30
 _MOST_PAIRS = 20_000
@@ -43,112 +40,84 @@ class Change:
 
 
 @dataclass(frozen=True)
-class _Values:
-    """Values that nodes have in one column.
+class _Others:
+    """Values of a column that a node does not have.
 
     Attributes:
         features: ``[values, features]``.
-        projected: From :meth:`Polynomial.project`; of changes, the difference that they make.
-        distances: Place of each number among those of all nodes; of changes, how far they are.
-        ordered: The number of all nodes, ascending; ``None`` for categories.
+        effects: What each adds to the projections of the node, ``[1 + order, values, units]``.
     """
 
     column: Column
+    before: str
     features: Floats
-    projected: Floats
+    effects: Floats
     distances: Floats
-    ordered: Floats | None = None
 
 
-class Changes:
-    """Finds the changes of own columns after which a model predicts another class.
+def nearest_changes(whole: Explanation, node: int, top: int = 3) -> list[Change]:
+    """Return the smallest changes of one own column that give another class, or else of two.
 
     The values are those of other nodes, and the model is evaluated with them. The neighbourhood
     stays as it is. A number as target has no other answer.
     """
+    explainer = whole.explainer
+    columns = [each for each in whole.columns if each.scope == "own" and len(each.places)]
+    if len(explainer.names.classes) == 1 or not columns:
+        return []
+    (mine,) = explainer.inputs(np.array([node]))
+    pairs = max(1, len(columns) * (len(columns) - 1) // 2)
+    fewer = min(_MOST_VALUES, max(2, int((_MOST_PAIRS / pairs) ** 0.5)))
+    found: list[Change] = []
+    for size, most in ((1, _MOST_VALUES), (2, fewer)):
+        others = [_others(explainer, each, whole.inputs, mine, most) for each in columns]
+        found = found or list(_find(explainer, node, mine, others, size))
+    return sorted(found, key=lambda change: change.distance)[:top]
 
-    def __init__(self, whole: Explanation) -> None:
-        self._explainer, self._inputs = whole.explainer, whole.inputs
-        own = [c for c in whole.columns if c.scope == "own" and len(c.places)]
-        pairs = max(1, len(own) * (len(own) - 1) // 2)
-        fewer = min(_MOST_VALUES, max(2, int((_MOST_PAIRS / pairs) ** 0.5)))
-        self._columns, self._sizes = own, {1: _MOST_VALUES, 2: fewer}
 
-    def nearest(self, node: int, *, top: int = 3) -> list[Change]:
-        """Return the smallest changes of one own column, or else of two.
-
-        Args:
-            top: How many changes, each of other columns.
-        """
-        if len(self._explainer.names.classes) == 1:
-            return []
-        own = self._explainer.inputs(np.array([node]))[0]
-        found = list(self._find(node, own, 1)) or list(self._find(node, own, 2))
-        return sorted(found, key=lambda change: change.distance)[:top]
-
-    def _find(self, node: int, own: Floats, size: int) -> Iterator[Change]:
-        """Yield the nearest change of every ``size`` columns that gives another class."""
-        base = self._explainer.polynomial.project(own[np.newaxis])
-        predicted = self._explainer.predict(node, base)[0]
-        others = [self._others(values, own) for values in self._values[size]]
-        for chosen in combinations(others, size):
-            shape = [len(each.features) for each in chosen]
-            if 0 in shape:
-                continue
-            projected, distance = base, np.zeros(1)
-            for each in chosen:
-                projected = (projected[:, :, None] + each.projected[:, None]).reshape(
-                    len(base), -1, base.shape[2]
-                )
-                distance = (distance[:, None] + each.distances).ravel()
-            outcomes = self._explainer.predict(node, projected)
-            flips = np.flatnonzero(outcomes != predicted)
-            if not flips.size:
-                continue
+def _find(
+    explainer: Explainer, node: int, mine: Floats, others: Sequence[_Others], size: int
+) -> Iterator[Change]:
+    """Yield the nearest change of every ``size`` columns that gives another class."""
+    base = explainer.polynomial.project(mine[np.newaxis])
+    predicted = explainer.predict(node, base)[0]
+    for chosen in combinations((each for each in others if len(each.features)), size):
+        projected, distance = base, np.zeros(1)
+        for each in chosen:
+            projected = (projected[:, :, None] + each.effects[:, None]).reshape(
+                len(base), -1, base.shape[2]
+            )
+            distance = (distance[:, None] + each.distances).ravel()
+        outcomes = explainer.predict(node, projected)
+        flips = np.flatnonzero(outcomes != predicted)
+        if flips.size:
             best = int(flips[distance[flips].argmin()])
-            after = zip(chosen, np.unravel_index(best, shape), strict=True)
+            places = np.unravel_index(best, [len(each.features) for each in chosen])
+            after = zip(chosen, places, strict=True)
             yield Change(
                 tuple(each.column.name for each in chosen),
-                tuple(each.column.value_text(own[each.column.places]) for each in chosen),
+                tuple(each.before for each in chosen),
                 tuple(each.column.value_text(each.features[place]) for each, place in after),
-                self._explainer.names.classes[outcomes[best]],
+                explainer.names.classes[outcomes[best]],
                 float(distance[best]),
             )
 
-    @cached_property
-    def _values(self) -> dict[int, list[_Values]]:
-        """The values that are tried, by how many columns are changed together."""
-        return {
-            size: [self._values_of(column, most) for column in self._columns]
-            for size, most in self._sizes.items()
-        }
 
-    def _values_of(self, column: Column, most: int) -> _Values:
-        """Return values of a column: quantiles of a number, else the commonest."""
-        features, ordered = self._inputs[:, column.places], None
-        if column.is_number:
-            order = np.argsort(features[:, 0], kind="stable")
-            ranks = np.unique(np.linspace(0, len(order) - 1, most).astype(int))
-            rows, distances, ordered = features[order[ranks]], ranks, features[order, 0]
-        else:
-            rows, counts = np.unique(features, axis=0, return_counts=True)
-            rows = rows[np.argsort(-counts, kind="stable")[:most]]
-            distances = np.full(len(rows), _OTHER_CATEGORY)
-        projected = self._explainer.polynomial.project(rows, column.places)
-        return _Values(column, rows, projected, np.asarray(distances, np.float64), ordered)
-
-    def _others(self, values: _Values, own: Floats) -> _Values:
-        """Return the values that a node does not have, as changes."""
-        mine = own[values.column.places]
-        differ = np.abs(values.features - mine).max(axis=1) > 1e-6
-        here = self._explainer.polynomial.project(mine[np.newaxis], values.column.places)
-        distances = values.distances
-        if values.ordered is not None:
-            place = np.searchsorted(values.ordered, mine[0])
-            distances = np.abs(distances - place) / len(values.ordered)
-        return replace(
-            values,
-            features=values.features[differ],
-            projected=(values.projected - here)[:, differ],
-            distances=distances[differ],
-        )
+def _others(
+    explainer: Explainer, column: Column, inputs: Floats, mine: Floats, most: int
+) -> _Others:
+    """Return other values of a column: quantiles of a number, else the commonest."""
+    features, own = inputs[:, column.places], mine[column.places]
+    if column.is_number:
+        order = np.argsort(features[:, 0], kind="stable")
+        ranks = np.unique(np.linspace(0, len(order) - 1, most).astype(int))
+        values = features[order[ranks]]
+        place = np.searchsorted(features[order, 0], own[0])
+        distances = np.abs(ranks - place) / len(order)
+    else:
+        values, counts = np.unique(features, axis=0, return_counts=True)
+        values = values[np.argsort(-counts, kind="stable")[:most]]
+        distances = np.full(len(values), _OTHER_CATEGORY)
+    differ = np.abs(values - own).max(axis=1) > 1e-6
+    effects = explainer.polynomial.project(values[differ] - own, column.places)
+    return _Others(column, column.value_text(own), values[differ], effects, distances[differ])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crossgcn.explanation.changes import Change
+from crossgcn.explanation.changes import Change, nearest_changes
 from crossgcn.explanation.polynomial import Floats
 from crossgcn.explanation.terms import SCOPES, Explanation, Term, score_name
 
@@ -80,7 +80,7 @@ class NodeExplanation:
     @cached_property
     def changes(self) -> list[Change]:
         """The nearest changes of its own columns that give another answer."""
-        return self.whole.changes.nearest(self.node)
+        return nearest_changes(self.whole, self.node)
 
     def shown(self, term: Term) -> list[str]:
         """Return what the node has in the columns of a term, where that is known."""

@@ -11,6 +11,7 @@ All products that occur are weighed, so the listed ones are the strongest of all
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -34,69 +35,65 @@ _AT_ONCE = 1 << 16
 
 @dataclass(frozen=True)
 class Products:
-    """The strongest products of features for each class.
+    """The strongest features and products of two features for each class.
 
     Attributes:
         outputs: What each score is for, in ``unit``; see
             :class:`~crossgcn.explanation.terms.Explanation`.
-        frame: A row per class and product, the most important first: ``class``, ``columns`` (names
-            of the features), ``weight``, ``nodes`` (at how many the product is not 0),
-            ``importance`` (the standard deviation over nodes of weight times product) and
-            ``binary`` (whether the product is 0 or 1).
-        scope: ``"own"``; ``"both"`` if the products of neighbours are summed.
+        records: A record per class and product, the most important first: ``columns`` (names of
+            the features), ``weight``, ``nodes`` (at how many the product is not 0) and
+            ``importance`` (the standard deviation over nodes of weight times product).
         reason: Why there are no terms by column.
     """
 
     outputs: tuple[str, ...]
     unit: str
-    frame: pd.DataFrame
-    scope: str
+    records: list[dict[str, Any]]
     reason: str = ""
 
     def to_frame(self, top: int | None = None, order: int | None = None) -> pd.DataFrame:
         """Return the products as a table, see ``Explanation.to_frame``."""
-        sizes = self.frame["columns"].map(len)
-        chosen = self.frame
-        if top is not None:
-            chosen = chosen.groupby([chosen["class"], sizes], sort=False).head(top)
-        return chosen[(order is None) | (sizes[chosen.index] == order)]
+        names = ["class", "columns", "scope", "importance", "weight", "nodes"]
+        return pd.DataFrame(self.to_json(top, order), columns=names)
 
     def to_json(
         self, top: int | None = None, order: int | None = None, output: int | None = None
     ) -> list[dict[str, Any]]:
         """Return the products as ``explain --json`` lists them, see ``Explanation.to_json``."""
-        records = []
-        for row in self.to_frame(top, order).to_dict("records"):
-            if output is not None and row["class"] != self.outputs[output]:
-                continue
-            names = list(row["columns"])
-            record = {"class": row["class"], "columns": names, "scope": self.scope}
-            record |= {"importance": row["importance"], "error": None}
-            if row["binary"]:
-                cell = {"names": names, "contribution": row["weight"], "nodes": row["nodes"]}
-                record["cells"] = [cell]
-            else:
-                record["slope"] = float(np.sign(row["weight"])) * row["importance"]
-            records.append(record)
-        return records
+        listed, seen = [], Counter[tuple[str, int]]()
+        for record in self.records:
+            name, size = record["class"], len(record["columns"])
+            seen[name, size] += 1
+            if (
+                (output is None or name == self.outputs[output])
+                and order in (None, size)
+                and (top is None or seen[name, size] <= top)
+            ):
+                listed.append(record)
+        return listed
 
     def node(self, *_: Any) -> NoReturn:
         """Refuse: single nodes and terms are explained by column."""
-        raise BadInput(
-            "single nodes and terms are explained by column, and this model has no terms by "
-            f"column: {self.reason}; train cross-hops, or one or two layers, on at most 200 columns"
-        )
+        raise BadInput(refuse_columns(self.reason))
 
     term = node
 
     def __repr__(self) -> str:
-        shown = self.frame.groupby("class", sort=False).head(3)
         lines = [
             f"  {row['class']}: {' & '.join(row['columns'])} {row['weight']:+.3g} at "
             f"{row['nodes']:,} nodes"
-            for row in shown.head(20).to_dict("records")
+            for row in self.to_json(2)
         ]
-        return "\n".join([f"Products of features ({self.unit})", *lines])
+        return "\n".join([f"Products of features ({self.unit})", *lines[:20]])
+
+
+def refuse_columns(reason: str) -> str:
+    """Say what a model would need for terms by column."""
+    return (
+        "single nodes, single terms and one class against another are explained by column, and "
+        f"this model has no terms by column: {reason}; train cross-hops, or one or two layers, on "
+        "at most 200 columns"
+    )
 
 
 def products(reading: Reading, names: Names, reason: str = "") -> Products:
@@ -107,27 +104,27 @@ def products(reading: Reading, names: Names, reason: str = "") -> Products:
     outputs, unit = name_outputs(names.classes)
     layer, inputs = reading.layers[0].polynomial, reading.inputs
     readout = margins(len(names.classes)) @ _readout(reading)
-    binary = _binary(inputs)
-    rows = []
+    binary, scope = _binary(inputs), "both" if reading.has_edges else "own"
+    records = []
     for pairs in (False, True)[: layer.order]:
         best = _strongest(layer, readout, inputs, names, pairs, bool(binary.all()))
         for output, (tuples, weights, sizes) in zip(outputs, best, strict=True):
-            nodes = np.diff(_values(inputs, tuples).indptr)
-            rows += [
-                {
-                    "class": output,
-                    "columns": tuple(names.features.names[place] for place in each),
-                    "weight": float(weight),
-                    "nodes": int(count),
-                    "importance": float(size),
-                    "binary": bool(binary[each].all()),
-                }
-                for each, weight, count, size in zip(tuples, weights, nodes, sizes, strict=True)
-            ]
-    frame = pd.DataFrame(rows)
-    rank = frame["class"].map({name: place for place, name in enumerate(outputs)})
-    frame = frame.iloc[np.lexsort((-frame["importance"], rank))].reset_index(drop=True)
-    return Products(outputs, unit, frame, "both" if reading.has_edges else "own", reason)
+            counts = np.diff(_values(inputs, tuples).indptr).tolist()
+            for each, weight, size, nodes in zip(
+                tuples, weights.tolist(), sizes.tolist(), counts, strict=True
+            ):
+                columns = [names.features.names[place] for place in each]
+                cell = {"names": columns, "contribution": weight, "nodes": nodes}
+                inside = (
+                    {"cells": [cell]}
+                    if binary[each].all()
+                    else {"slope": float(np.sign(weight)) * size}
+                )
+                record = {"class": output, "columns": columns, "scope": scope, "importance": size}
+                records.append(record | {"error": None, "weight": weight, "nodes": nodes} | inside)
+    rank = {name: place for place, name in enumerate(outputs)}
+    records.sort(key=lambda record: (rank[record["class"]], -record["importance"]))
+    return Products(outputs, unit, records, reason)
 
 
 def weigh(layer: Polynomial, tuples: Ints, binary: bool) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,8 +17,6 @@ from crossgcn.explanation.polynomial import Floats, NotASum, Polynomial, as_arra
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
 from crossgcn.models.node_classifier import NodeClassifier
-
-Graph: TypeAlias = Data | PreparedGraph
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class Reading:
         return self.layers[0].aggregate_first and self.adjacencies[0] is not None
 
 
-def read_model(model: nn.Module, graph: Graph) -> Reading:
+def read_model(model: nn.Module, data: Data) -> Reading:
     """Read the weights of a model and compute its values on a graph.
 
     Args:
@@ -93,8 +91,7 @@ def read_model(model: nn.Module, graph: Graph) -> Reading:
         BadInput: If the model does not fit the graph.
     """
     layers = read_layers(model)
-    if not isinstance(graph, PreparedGraph):
-        graph = _prepare(graph)
+    graph = _prepare(data)
     features, wanted = _features(graph), layers[0].polynomial.weights.shape[2]
     if features.shape[1] != wanted:
         raise BadInput(
@@ -186,16 +183,11 @@ def _modules(model: nn.Module) -> list[nn.Module]:
     return list(model.layers)
 
 
-def _prepare(graph: Data) -> PreparedGraph:
-    x, edges, weight = graph.x, graph.edge_index, graph.get("edge_weight")
+def _prepare(data: Data) -> PreparedGraph:
+    """Return the features and edges in 64 bits."""
+    x, edges, weight = data.x, data.edge_index, data.get("edge_weight")
     if not isinstance(x, Tensor) or x.dim() != 2 or x.layout == torch.sparse_coo:
-        given = type(x).__name__
-        if isinstance(x, Tensor):
-            given = f"a tensor {list(x.shape)} of layout {x.layout}"
-        raise BadInput(
-            f"the graph's features are {given}; give x as a tensor [nodes, features], "
-            "dense or sparse CSR"
-        )
+        raise BadInput("give the graph's x as a tensor [nodes, features], dense or sparse CSR")
     if edges is None:
         edges = torch.zeros(2, 0, dtype=torch.int64)
     if not isinstance(edges, Tensor) or edges.layout != torch.strided or edges.size(0) != 2:
@@ -205,9 +197,8 @@ def _prepare(graph: Data) -> PreparedGraph:
 
 
 def _features(graph: PreparedGraph) -> sp.csr_array:
-    x = graph.x.to("cpu")
-    matrix = x.to_scipy() if isinstance(x, SparseMatrix) else x.detach().numpy()
-    features = sp.csr_array(matrix).astype(np.float64)
+    x = graph.x
+    features = sp.csr_array(x.to_scipy() if isinstance(x, SparseMatrix) else x.numpy())
     features.eliminate_zeros()
     bad = np.flatnonzero(~np.isfinite(features.data))
     if bad.size:
@@ -221,4 +212,4 @@ def _adjacency(module: nn.Module, graph: PreparedGraph) -> Any:
     if not isinstance(module, CrossGCNConv):
         return None
     (kind,) = module.propagations
-    return sp.csr_array(graph.edges(kind).to("cpu").to_scipy().astype(np.float64))
+    return graph.edges(kind).to_scipy()

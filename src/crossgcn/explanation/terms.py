@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from crossgcn.explanation.changes import Changes
     from crossgcn.explanation.explainer import Explainer
     from crossgcn.explanation.node import NodeExplanation
 
@@ -251,13 +250,6 @@ class Explanation:
     def place_of(self) -> dict[int, int]:
         """The row of each node."""
         return {int(node): row for row, node in enumerate(self.nodes)}
-
-    @cached_property
-    def changes(self) -> Changes:
-        """Finds what would change the answer for a node."""
-        from crossgcn.explanation.changes import Changes
-
-        return Changes(self)
 
     @property
     def _rows(self) -> Any:
