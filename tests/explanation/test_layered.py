@@ -162,6 +162,10 @@ def test_what_is_no_sum_of_terms_is_refused_by_name(monkeypatch: pytest.MonkeyPa
         explain(draw_model(2), graph, classes=["a", "b"])
     with pytest.raises(BadInput, match="train_nodes are for cross-hops"):
         explain(draw_model(2), graph, train_nodes=torch.arange(3))
+    monkeypatch.setattr("crossgcn.explanation.layered.most_nodes", lambda *_: 3)
+    many = explain(draw_model(2), graph)
+    assert isinstance(many, Products) and "30 nodes with 10 columns are too many" in many.reason
+    monkeypatch.undo()
     deep = explain(draw_model((2, 1, 1), 3), graph)
     assert isinstance(deep, Products) and "it has 3 layers" in deep.reason
     monkeypatch.setattr("crossgcn.explanation.layered.MOST_COLUMNS", 9)

@@ -196,12 +196,16 @@ def test_equal_bags_have_no_error_and_others_have_one() -> None:
 
 def test_a_node_adds_up_also_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, model = make_graph(1000), make_model(3)
-    monkeypatch.setattr("crossgcn.explanation.explainer.CELLS", 1)
+    monkeypatch.setattr("crossgcn.explanation.purify._CELLS", 1)
     monkeypatch.setattr("crossgcn.explanation.purify._MOST_TERMS", {2: 6, 3: 6})
     whole = explained(model, graph)
     assert len(whole.nodes) == 200 and whole.rest is not None
     assert sum(len(term.columns) == 2 for term in whole.terms) == 6
     node = whole.node(777, 1)
+    assert 777 not in whole.nodes and node.average == whole.average[1]
+    assert [term.importance[1] for term in node.whole.terms] == pytest.approx(
+        [term.importance[1] for term in whole.terms]
+    )
     assert node.score == pytest.approx(margins(model, graph)[777, 1])
     content = node.to_json()
     values = [term["value"] for term in content["terms"]]

@@ -109,7 +109,7 @@ def explain(
         parts = screens.terms_screen(summary)
     for path, frame in zip((csv, listed), frames, strict=True):
         if path is not None:
-            write_table(path, frame().drop(columns=["features", "columns"], errors="ignore"))
+            write_table(path, frame().drop(columns="columns", errors="ignore"))
     print_answer(summary, parts, as_json)
 
 

@@ -10,12 +10,8 @@ import numpy as np
 
 from crossgcn.explanation.columns import Column, Names
 from crossgcn.explanation.polynomial import Floats, Ints, Polynomial
-from crossgcn.explanation.purify import Key, Terms, cells_per_node
+from crossgcn.explanation.purify import Key, Terms
 from crossgcn.explanation.terms import Explanation, make_term, name_outputs
-
-CELLS = 1 << 26
-"""Numbers kept at once. More nodes than fit are represented by a sample."""
-_LEAST_NODES = 200
 
 
 class Explainer(ABC):
@@ -64,6 +60,10 @@ class Explainer(ABC):
     def _scores(self, evaluated: Floats) -> Floats:
         """Return the explained scores, ``[nodes, outputs]``, from what the polynomial gives."""
 
+    def _sample(self) -> Ints:
+        """Return the nodes that terms are fitted on."""
+        return np.arange(self.num_nodes)
+
     def _follow(self, key: Key, part: Floats) -> Iterator[tuple[Key, Floats]]:
         """Yield what a part of the polynomial contributes to the scores, by columns."""
         yield key, part
@@ -81,13 +81,9 @@ class Explainer(ABC):
         return ""
 
     def explain(self, node: int | None = None) -> Explanation:
-        """Return the terms of all nodes, or of an even sample of a large graph and of ``node``."""
+        """Return the terms of all nodes, or of a sample of a large graph and of ``node``."""
         groups = [column.places for column in self.columns[: self._num_inputs]]
-        at_most = max(CELLS // cells_per_node(self.polynomial, len(groups)), _LEAST_NODES)
-        nodes = np.arange(self.num_nodes)
-        if self.num_nodes > at_most:
-            nodes = np.random.default_rng(0).choice(nodes, at_most, replace=False)
-            nodes = np.unique(nodes)
+        nodes = self._sample()
         num_fitted = len(nodes)
         if node is not None and node not in nodes:
             nodes = np.append(nodes, node)

@@ -15,10 +15,12 @@ from torch_geometric.utils import k_hop_subgraph
 from crossgcn.explanation.columns import Names, hop_columns
 from crossgcn.explanation.explainer import Explainer
 from crossgcn.explanation.polynomial import Floats, Ints, Polynomial, as_array, margins
+from crossgcn.explanation.purify import most_nodes
 from crossgcn.graph import SparseMatrix
 from crossgcn.graph.neighbourhood import NeighbourLabels
 from crossgcn.models.cross_hops import CrossHops
 
+_LEAST_NODES = 200
 _MOST_NEIGHBOURS = 200
 """How many neighbours of a node are left out one by one."""
 
@@ -71,6 +73,14 @@ class HopExplainer(Explainer):
         """Return the scores of classes for other projections of a node's columns."""
         scores = self._of_classes.mean_of_bags(self._of_classes.evaluate(projected))
         return np.asarray(scores + self._of_classes.bias)
+
+    def _sample(self) -> Ints:
+        """Return all nodes, or as many as fit into memory."""
+        nodes = np.arange(self.num_nodes)
+        most = max(most_nodes(self.polynomial, len(self.columns)), _LEAST_NODES)
+        if len(nodes) <= most:
+            return nodes
+        return np.unique(np.random.default_rng(0).choice(nodes, most, replace=False))
 
     def _scores(self, evaluated: Floats) -> Floats:
         return np.asarray(self.polynomial.mean_of_bags(evaluated) + self.polynomial.bias)

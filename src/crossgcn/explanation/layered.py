@@ -16,9 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from crossgcn.explanation.columns import MOST_COLUMNS, Names, layer_columns
-from crossgcn.explanation.explainer import CELLS, Explainer
+from crossgcn.explanation.explainer import Explainer
 from crossgcn.explanation.polynomial import Floats, Ints, margins
-from crossgcn.explanation.purify import Key, cells_per_node
+from crossgcn.explanation.purify import Key, most_nodes
 from crossgcn.explanation.reading import Reading
 
 
@@ -63,7 +63,7 @@ class LayeredExplainer(Explainer):
             )
         if layers > 2:
             return f"it has {layers} layers, and terms are for one or two"
-        if self.num_nodes * cells_per_node(self.polynomial, self._num_inputs) > 8 * CELLS:
+        if self.num_nodes > 8 * most_nodes(self.polynomial, self._num_inputs):
             return (
                 f"{self.num_nodes:,} nodes with {self._num_inputs} columns are too many for terms"
             )

@@ -25,7 +25,7 @@ from crossgcn.errors import BadInput
 from crossgcn.explanation.columns import Names
 from crossgcn.explanation.polynomial import Floats, Ints, Polynomial, margins
 from crossgcn.explanation.reading import Reading
-from crossgcn.explanation.terms import name_outputs
+from crossgcn.explanation.terms import CROSS, name_outputs
 
 TOP = 100
 """How many single features, and how many products of two, are listed for each score."""
@@ -53,8 +53,9 @@ class Products:
 
     def to_frame(self, top: int | None = None, order: int | None = None) -> pd.DataFrame:
         """Return the products as a table, see ``Explanation.to_frame``."""
-        names = ["class", "columns", "scope", "importance", "weight", "nodes"]
-        return pd.DataFrame(self.to_json(top, order), columns=names)
+        names = ["class", "term", "columns", "scope", "importance", "weight", "nodes"]
+        rows = [row | {"term": CROSS.join(row["columns"])} for row in self.to_json(top, order)]
+        return pd.DataFrame(rows, columns=names)
 
     def to_json(
         self, top: int | None = None, order: int | None = None, output: int | None = None

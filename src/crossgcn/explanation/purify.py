@@ -38,6 +38,8 @@ from crossgcn.explanation.polynomial import Floats, Ints, Polynomial
 Key = tuple[int, ...]
 """Positions of groups, ascending."""
 
+_CELLS = 1 << 26
+"""How many numbers are kept at once."""
 _MOST_TERMS = {2: 2000, 3: 300}
 _MOST_CANDIDATES = 30_000
 _SCREENED_NODES = 100
@@ -123,13 +125,13 @@ class Terms:
         return np.asarray(term - mean)
 
 
-def cells_per_node(polynomial: Polynomial, num_groups: int) -> int:
-    """Estimate the numbers that are kept per node while terms are purified."""
+def most_nodes(polynomial: Polynomial, num_groups: int) -> int:
+    """Estimate of how many nodes the numbers fit that are kept while terms are purified."""
     order, units, num_columns = polynomial.weights.shape
     terms = [min(comb(num_groups, size), _MOST_TERMS[2]) for size in range(1, order)]
     outputs = polynomial.readout.shape[1]
     kept = sum(terms[:-1]) * outputs + sum(terms) * (outputs // polynomial.bags)
-    return int(kept + 5 * num_columns + order * units * num_groups)
+    return int(_CELLS // (kept + 5 * num_columns + order * units * num_groups))
 
 
 class _Parts:
