@@ -29,7 +29,7 @@ from crossgcn.explanation.terms import CROSS, name_outputs
 
 TOP = 100
 """How many single features, and how many products of two, are listed for each score."""
-_AT_ONCE = 1 << 16
+_AT_ONCE = 1 << 18
 """How many products are weighed together."""
 
 
@@ -166,9 +166,11 @@ def _strongest(
         deviations = np.sqrt(np.maximum(squares - means**2, 0.0))
         sizes = np.abs(weights) * deviations[:, np.newaxis]
         for output, (kept, old, old_sizes) in enumerate(best):
-            found = np.append(old_sizes, sizes[:, output])
+            weakest = old_sizes[-1] if len(old_sizes) == TOP else 0.0
+            new = np.flatnonzero(sizes[:, output] > weakest)
+            found = np.append(old_sizes, sizes[new, output])
             top = np.argsort(-found, kind="stable")[:TOP]
-            joined = np.concatenate([kept, tuples]), np.append(old, weights[:, output])
+            joined = np.concatenate([kept, tuples[new]]), np.append(old, weights[new, output])
             best[output] = joined[0][top], joined[1][top], found[top]
     return best
 
@@ -177,19 +179,19 @@ def _occurring(
     inputs: sp.csr_array, fields: Ints, pairs: bool
 ) -> Iterator[tuple[Ints, Floats, Floats]]:
     """Yield products that occur, with their mean and mean square over the nodes."""
-    count, columns = inputs.shape[0], sp.csc_array(inputs)
-    squares = columns.multiply(columns).tocsc()
+    count, squares = inputs.shape[0], sp.csr_array(inputs.multiply(inputs))
+    columns, square_columns = inputs.tocsc(), squares.tocsc()
     step = max(1, _AT_ONCE // max(1, inputs.shape[1]))
     for start in range(0, inputs.shape[1], step):
         block = slice(start, start + step)
         if not pairs:
             features = np.arange(inputs.shape[1])[block, np.newaxis]
-            yield features, columns[:, block].mean(axis=0), squares[:, block].mean(axis=0)
+            yield features, columns[:, block].mean(axis=0), square_columns[:, block].mean(axis=0)
             continue
-        found = sp.coo_array(squares[:, block].T @ squares)
+        found = sp.coo_array(square_columns[:, block].T @ squares)
         first, second = found.row + start, found.col
         kept = (second > first) & (fields[first] != fields[second])
-        sums = sp.csr_array(columns[:, block].T @ columns)[found.row[kept], second[kept]]
+        sums = sp.csr_array(columns[:, block].T @ inputs)[found.row[kept], second[kept]]
         tuples = np.stack([first, second], axis=1)[kept].astype(np.int64)
         yield tuples, np.asarray(sums).ravel() / count, found.data[kept] / count
 
