@@ -19,7 +19,7 @@ from crossgcn.data.tables.kinds.base import (
     one_hot,
 )
 from crossgcn.data.tables.kinds.categorical import are_names
-from crossgcn.data.tables.kinds.ranges import choose_bounds
+from crossgcn.data.tables.kinds.ranges import choose_ranges
 from crossgcn.data.tables.table import Distinct
 
 MAX_CODES = 12
@@ -101,16 +101,10 @@ def _are_counts(name: str, numbers: NDArray[np.float64], counts: NDArray[np.floa
 class NumberEncoder(ColumnEncoder):
     """One feature per range, ``age=[20, 25)``, then ``age rank``, and ``age`` standardised.
 
-    Ranges and frequent single values are numbered by places from the left: ``2i`` is the range
-    between bounds ``i - 1`` and ``i``, which includes the lower bound unless that is a place of
-    its own; ``2i + 1`` is bound ``i`` alone. A number at a place without a feature belongs to the
-    next one to its left, or to the first.
-
     Attributes:
         style: How numbers were written in training.
-        bounds: Lower ends of ranges, ascending.
-        alone: The bounds with a feature of their own, such as 0 where it is frequent.
-        places: Places with a feature, ascending: those with numbers in the training table.
+        ranges: Endings of the names of the ranges, such as ``=[20, 25)`` or ``=0``, ascending.
+        bounds: Where all ranges but the first start.
         known: Numbers of which the rank is kept, ascending; others are interpolated.
         ranks: Their ranks, from -0.5 to 0.5; equal numbers have the middle of their ranks.
         deviation: The standard deviation; 1 where all numbers are the same.
@@ -120,9 +114,8 @@ class NumberEncoder(ColumnEncoder):
 
     kind: Literal["numeric"] = "numeric"
     style: NumberStyle
+    ranges: tuple[str, ...]
     bounds: tuple[FiniteFloat, ...]
-    alone: tuple[FiniteFloat, ...]
-    places: tuple[int, ...]
     known: tuple[FiniteFloat, ...]
     ranks: tuple[FiniteFloat, ...]
     mean: FiniteFloat
@@ -139,15 +132,14 @@ class NumberEncoder(ColumnEncoder):
         # Adding zero makes -0 and 0 the same to the last bit.
         numbers, where = np.unique(distinct.numbers[is_finite] + 0.0, return_inverse=True)
         counts = np.bincount(where, distinct.counts[is_finite], len(numbers)).astype(np.int64)
-        bounds, alone = choose_bounds(numbers, counts, NUM_BUCKETS)
+        ranges = choose_ranges(numbers, counts, NUM_BUCKETS)
         known, ranks = rank_numbers(numbers, counts)
         mean, deviation = measure(numbers, counts)
         return cls(
             column=column,
             style=distinct.style,
-            bounds=tuple(bounds.tolist()),
-            alone=tuple(alone.tolist()),
-            places=tuple(np.unique(_find_places(numbers, bounds, alone)).tolist()) or (0,),
+            ranges=tuple(name for _, name in ranges),
+            bounds=tuple(start for start, _ in ranges[1:]),
             known=tuple(known.tolist()),
             ranks=tuple(ranks.tolist()),
             mean=mean,
@@ -158,38 +150,22 @@ class NumberEncoder(ColumnEncoder):
     @property
     def feature_names(self) -> list[str]:
         """The ranges, then ``(missing)``, then the rank and the number itself."""
-        missing = ["=(missing)"] if self.has_missing else []
-        ends = (*map(self._name_place, self.places), *missing, " rank", "")
-        return [f"{self.column}{end}" for end in ends]
-
-    def _name_place(self, place: int) -> str:
-        """Return the ending of a feature's name: ``<20``, ``=[20, 25)``, ``≥25``, ``=0``."""
-        index, is_value = divmod(place, 2)
-        if is_value:
-            return f"={_write(self.bounds[index])}"
-        upper = self.bounds[index] if index < len(self.bounds) else None
-        if index == 0:
-            return "=(any)" if upper is None else f"<{_write(upper)}"
-        lower = self.bounds[index - 1]
-        if upper is None:
-            return f"{'>' if lower in self.alone else '≥'}{_write(lower)}"
-        return f"={'(' if lower in self.alone else '['}{_write(lower)}, {_write(upper)})"
+        missing = ["=(missing)"] * self.has_missing
+        return [f"{self.column}{ending}" for ending in (*self.ranges, *missing, " rank", "")]
 
     def encode_values(self, distinct: Distinct) -> sparse.csr_array:
         """Return a one at the range of each value, its rank and the standardised value."""
         read = distinct.read_numbers(self.style)
         is_finite = np.isfinite(read)
         numbers = np.where(is_finite, read, self.mean)
-        places = _find_places(numbers, np.array(self.bounds), np.array(self.alone))
-        ranges = np.searchsorted(np.array(self.places), places, side="right") - 1
-        missing = len(self.places) if self.has_missing else -1
-        ranges = np.where(is_finite, np.maximum(ranges, 0), missing)
+        ranges = np.searchsorted(np.array(self.bounds), numbers, side="right")
+        ranges = np.where(is_finite, ranges, len(self.ranges) if self.has_missing else -1)
         with np.errstate(over="ignore"):
             standard = (numbers - self.mean) / self.deviation
         standard = np.clip(standard, -MAX_DEVIATIONS, MAX_DEVIATIONS)
         ranks = np.where(is_finite, self._rank(numbers), 0.0)
         measures = sparse.csr_array(np.stack([ranks, standard], axis=1).astype(np.float32))
-        in_ranges = one_hot(ranges, len(self.places) + self.has_missing)
+        in_ranges = one_hot(ranges, len(self.ranges) + self.has_missing)
         return sparse.csr_array(sparse.hstack([in_ranges, measures]))
 
     def _rank(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -219,17 +195,6 @@ class NumberEncoder(ColumnEncoder):
                 what = f"{contradiction}, and the model was trained on {trained}"
                 refusals[at] = (what, remedy)
         return refusals
-
-
-def _find_places(
-    numbers: NDArray[np.float64], bounds: NDArray[np.float64], alone: NDArray[np.float64]
-) -> NDArray[np.int64]:
-    places = 2 * np.searchsorted(bounds, numbers, side="right") - np.isin(numbers, alone)
-    return np.asarray(places)
-
-
-def _write(number: float) -> str:
-    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
 
 
 def measure(numbers: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:

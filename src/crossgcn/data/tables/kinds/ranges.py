@@ -23,14 +23,15 @@ DIGIT_COST = 0.3
 """Cost of one more digit."""
 
 
-def choose_bounds(
+def choose_ranges(
     numbers: NDArray[np.float64], counts: NDArray[np.int64], num_buckets: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return bounds of ranges with about equally many cells, and those that are a range alone.
+) -> list[tuple[float, str]]:
+    """Return where ranges with about equally many cells start, and what they are called.
 
     A value in more than one of ``num_buckets`` cells, such as 0, gets a range of its own. The
     numbers below, between and above such values are cut at quantiles, into parts in proportion
     to their cells. Each cut then moves to a round number at most a quarter of a range away.
+    Ranges without a number are left out: theirs belong to the next range to the left.
 
     Args:
         numbers: The different values, finite and ascending.
@@ -45,7 +46,31 @@ def choose_bounds(
         if inside.any():
             wanted = max(1, round(float(counts[inside].sum() / total) * num_buckets))
             bounds.update(_cut(numbers[inside], counts[inside], wanted))
-    return np.array(sorted(bounds)), alone
+    ranges = _name_ranges(sorted(bounds), set(alone.tolist()))
+    starts = [start for start, _ in ranges]
+    filled = np.unique(np.searchsorted(starts, numbers, side="right") - 1).tolist()
+    return [ranges[position] for position in filled or [0]]
+
+
+def _name_ranges(bounds: list[float], alone: set[float]) -> list[tuple[float, str]]:
+    """Return where each range starts, and its name: ``<20``, ``=[20, 25)``, ``≥25``, ``=0``."""
+    if not bounds:
+        return [(-math.inf, "=(any)")]
+    ranges = [(-math.inf, f"<{_write(bounds[0])}")]
+    for lower, upper in zip(bounds, [*bounds[1:], None], strict=True):
+        start, mark, bracket = lower, "≥", "["
+        if lower in alone:
+            ranges.append((lower, f"={_write(lower)}"))
+            start, mark, bracket = math.nextafter(lower, math.inf), ">", "("
+        if upper is None:
+            ranges.append((start, f"{mark}{_write(lower)}"))
+        else:
+            ranges.append((start, f"={bracket}{_write(lower)}, {_write(upper)})"))
+    return ranges
+
+
+def _write(number: float) -> str:
+    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
 
 
 def _cut(numbers: NDArray[np.float64], counts: NDArray[np.int64], wanted: int) -> list[float]:
@@ -62,7 +87,7 @@ def _cut(numbers: NDArray[np.float64], counts: NDArray[np.int64], wanted: int) -
         near = np.flatnonzero(distance <= max(SLACK / wanted, distance[nearest]))
         low, high, wish = numbers[[near[0] - 1, near[-1], nearest]].tolist()
         costs: dict[float, float] = {}
-        for round_number, cost in list_round_numbers(low, high, wish):
+        for round_number, cost in _list_round_numbers(low, high, wish):
             if cost > SLACK:
                 break
             away = float(distance[np.searchsorted(numbers, round_number)]) * wanted
@@ -72,7 +97,7 @@ def _cut(numbers: NDArray[np.float64], counts: NDArray[np.int64], wanted: int) -
     return bounds
 
 
-def list_round_numbers(low: float, high: float, wish: float) -> Iterator[tuple[float, float]]:
+def _list_round_numbers(low: float, high: float, wish: float) -> Iterator[tuple[float, float]]:
     """Yield round numbers in ``(low, high]``, the roundest first, and their costs.
 
     Round numbers are multiples of 10, 5, 2 and 1 times a power of ten; the larger the step, the
