@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from crossgcn.data.files import check_unpacked, unpack_limit
 from crossgcn.data.tables.cells import quote
-from crossgcn.data.tables.frames import clean_headers, make_table
+from crossgcn.data.tables.frames import MOST_COLUMNS, clean_headers, make_table
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
@@ -81,6 +81,8 @@ def read_delimited(path: Path, name: str) -> Table:
     """Read a text file."""
     content, _, encoding = _decode(_read_bytes(path, name))
     delimiter, headers = _read_header(content, path, name)
+    if len(headers) > MOST_COLUMNS:  # before they are read
+        clean_headers(headers, name)
     if b"\0" in content:
         row = len((content[: content.index(0)] + b".").splitlines())
         raise BadInput(f"{name}, row {row}: there is a NUL byte; write the file again as text")
@@ -241,8 +243,9 @@ def read_parquet(path: Path, name: str) -> Table:
     """Read a Parquet file."""
     with reporting_damage(name), path.open("rb") as file:
         # With a path instead of a file, pyarrow makes columns of folders called a=b.
-        frame = pd.read_parquet(file, engine="pyarrow", dtype_backend="pyarrow")
-        return make_table(frame, name)  # text is decoded here
+        content = pq.read_table(file)
+        content.validate(full=True)
+        return make_table(content.to_pandas(types_mapper=pd.ArrowDtype), name)
 
 
 def read_parquet_headers(path: Path, name: str) -> list[str]:
