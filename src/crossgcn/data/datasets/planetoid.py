@@ -47,8 +47,8 @@ def read_planetoid(folder: Path, name: str) -> Data:
     """
     paths = {part: folder / f"ind.{name}.{part}" for part in PLANETOID_PARTS}
     x, tx, allx = (_read(paths[part], _as_matrix) for part in ("x", "tx", "allx"))
-    ty, ally = (_read_one_hot(paths[part]) for part in ("ty", "ally"))
-    test = _read_test_index(paths["test.index"])
+    ty, ally = (_read(paths[part], _as_one_hot) for part in ("ty", "ally"))
+    test = _read(paths["test.index"], _as_index)
 
     first_test, num_nodes = allx.shape[0], int(test.max()) + 1
     _require(len(ally) == first_test, paths["ally"], f"{len(ally)} rows, allx {first_test}")
@@ -62,6 +62,7 @@ def read_planetoid(folder: Path, name: str) -> Data:
     _require(x.shape[0] <= first_test, paths["x"], f"{x.shape[0]} rows, allx {first_test}")
     _require(tx.shape[1] == allx.shape[1], paths["tx"], f"{tx.shape[1]} columns")
     _require(ty.shape[1] == ally.shape[1], paths["ty"], f"{ty.shape[1]} columns")
+    edges = _read(paths["graph"], lambda content: _as_edges(content, num_nodes))
 
     # Numbers that test.index leaves out get the empty row appended to tx.
     tx_row = np.full(num_nodes - first_test, -1)
@@ -81,7 +82,7 @@ def read_planetoid(folder: Path, name: str) -> Data:
 
     return Data(
         x=csr_tensor(features.indptr, features.indices, features.data, features.shape),
-        edge_index=_read_edges(paths["graph"], num_nodes),
+        edge_index=to_undirected(torch.from_numpy(edges), num_nodes=num_nodes),
         y=torch.from_numpy(y),
         roles=torch.from_numpy(roles),
         name=name,
@@ -90,11 +91,14 @@ def read_planetoid(folder: Path, name: str) -> Data:
     )
 
 
-def _read(path: Path, make: Callable[[Any], Value]) -> Value:
-    """Read a pickle, and make what it describes."""
-    content = _read_bytes(path)
+def _read(path: Path, make: Callable[[bytes], Value]) -> Value:
+    """Read a file, and make what it describes."""
     try:
-        return make(_Reader(BytesIO(content), encoding="bytes").load())
+        return make(read_bytes(path))
+    except OSError as error:
+        raise BadInput(
+            f"{path}: cannot be read ({error.strerror}); a graph is eight files ind.NAME.*"
+        ) from error
     except _Refused as refused:
         raise BadInput(
             f"{path}: refused, its pickle asks for {refused}, which no Planetoid file needs; "
@@ -104,44 +108,6 @@ def _read(path: Path, make: Callable[[Any], Value]) -> Value:
         raise _damaged(path, f"{type(error).__name__}: {str(error)[:200]}") from None
 
 
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return read_bytes(path)
-    except OSError as error:
-        raise BadInput(
-            f"{path}: cannot be read ({error.strerror}); a graph is eight files ind.NAME.*"
-        ) from error
-
-
-def _read_one_hot(path: Path) -> NDArray[np.integer]:
-    array = _read(path, lambda value: _as_array(value, "iu"))
-    _require(array.ndim == 2 and array.size > 0, path, "it holds no matrix of one-hot labels")
-    return array
-
-
-def _labels(one_hot: NDArray[np.integer]) -> NDArray[np.int64]:
-    # NOTE[D7]: a plain argmax would turn an all-zero row into class 0.
-    return np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), -1)
-
-
-def _read_test_index(path: Path) -> NDArray[np.int64]:
-    try:
-        index = np.array([int(line) for line in _read_bytes(path).split()], np.int64)
-    except (ValueError, OverflowError) as error:
-        raise _damaged(path, str(error)) from error
-    _require(len(index) > 0, path, "it is empty")
-    _require(len(np.unique(index)) == len(index), path, "it names a node twice")
-    return index
-
-
-def _read_edges(path: Path, num_nodes: int) -> torch.Tensor:
-    edges = _read(path, lambda value: _as_edges(value, path.stat().st_size))
-    inside = edges.size == 0 or (edges.min() >= 0 and edges.max() < num_nodes)
-    _require(inside, path, f"it names nodes outside 0..{num_nodes - 1}")
-    edge_index: torch.Tensor = to_undirected(torch.from_numpy(edges.T.copy()), num_nodes=num_nodes)
-    return edge_index
-
-
 def _require(condition: bool, path: Path, found: str) -> None:
     if not condition:
         raise _damaged(path, found)
@@ -149,6 +115,11 @@ def _require(condition: bool, path: Path, found: str) -> None:
 
 def _damaged(path: Path, found: str) -> BadInput:
     return BadInput(f"{path}: not a sound Planetoid file ({found}); get the file again")
+
+
+def _labels(one_hot: NDArray[np.integer]) -> NDArray[np.int64]:
+    # NOTE[D7]: a plain argmax would turn an all-zero row into class 0.
+    return np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), -1)
 
 
 def read_bundled_citeseer() -> Data:
@@ -230,45 +201,61 @@ class _Reader(pickle._Unpickler):
     }
 
 
+def _unpickle(content: bytes) -> Any:
+    return _Reader(BytesIO(content), encoding="bytes").load()
+
+
+def _as_index(content: bytes) -> NDArray[np.int64]:
+    index = np.array([int(line) for line in content.split()], np.int64)
+    if len(index) == 0 or len(np.unique(index)) < len(index):
+        raise ValueError("it is empty, or names a node twice")
+    return index
+
+
 def _as_array(value: Any, kinds: str) -> NDArray[Any]:
     """Make an array of numbers of some kinds, such as ``"iu"``."""
     if getattr(value, "function", None) != _ARRAY:
         raise ValueError("it holds no array")
-    _, shape, dtype, by_columns, content = value.state
+    _, shape, dtype, by_columns, data = value.state
     code, order = dtype.arguments[0], dtype.state[1]
     if code[:1].decode() not in kinds or len(code) != 2 or order not in (b"<", b">", b"|"):
         raise ValueError(f"an array is of type {order!r} {code!r}, not of numbers ({kinds})")
     kind = np.dtype((order + code).decode())
-    array = np.frombuffer(content, kind).reshape(shape, order="F" if by_columns is True else "C")
+    array = np.frombuffer(data, kind).reshape(shape, order="F" if by_columns is True else "C")
     if array.shape != shape:
         raise ValueError(f"an array is of shape {shape}")
     return np.ascontiguousarray(array, kind.newbyteorder("="))
 
 
-def _as_matrix(value: Any) -> sparse.csr_matrix:
+def _as_one_hot(content: bytes) -> NDArray[np.integer]:
+    array = _as_array(_unpickle(content), "iu")
+    if array.ndim != 2 or array.size == 0:
+        raise ValueError("it holds no matrix of one-hot labels")
+    return array
+
+
+def _as_matrix(content: bytes) -> sparse.csr_matrix:
     """Make a CSR matrix of numbers."""
+    value = _unpickle(content)
     if getattr(value, "function", None) != _MATRIX:
         raise ValueError("it holds no CSR matrix")
-    state = value.state
-    indices, indptr = (_as_array(state[name], "i") for name in (b"indices", b"indptr"))
-    data = _as_array(state[b"data"], "fiu")
+    indices, indptr = (_as_array(value.state[name], "i") for name in (b"indices", b"indptr"))
+    data = _as_array(value.state[b"data"], "fiu")
     if list(indptr[-1:]) != [len(data)]:
         raise ValueError("the rows of a matrix do not end where its values do")
-    matrix = sparse.csr_matrix((data, indices, indptr), shape=state[b"_shape"])
+    matrix = sparse.csr_matrix((data, indices, indptr), shape=value.state[b"_shape"])
     matrix.check_format(full_check=True)
     return matrix
 
 
-def _as_edges(value: Any, most: int) -> NDArray[np.int64]:
-    """Make at most ``most`` pairs ``[edges, 2]`` of a mapping of nodes to lists of neighbours.
-
-    There is a bound because a small pickle can name one long list many times.
-    """
+def _as_edges(content: bytes, num_nodes: int) -> NDArray[np.int64]:
+    """Make pairs ``[2, edges]`` of a mapping of nodes to lists of neighbours."""
+    value = _unpickle(content)
     if type(value) is not _Mapping:
         raise ValueError("it holds no mapping of nodes to neighbours")
-    if sum(map(len, value.values())) > most:
-        raise ValueError(f"more than {most:,} neighbours are too many for a file of its size")
+    if sum(map(len, value.values())) > len(content):  # one long list may be named many times
+        raise ValueError("more neighbours than bytes are too many for a file of its size")
     pairs = [(node, neighbour) for node, near in value.items() for neighbour in near]
-    if not all(type(node) is int for pair in pairs for node in pair):
-        raise ValueError("a node or a neighbour is no number")
-    return np.array(pairs, np.int64).reshape(-1, 2)
+    if not all(type(node) is int and 0 <= node < num_nodes for pair in pairs for node in pair):
+        raise ValueError(f"a node or a neighbour is no number, or outside 0..{num_nodes - 1}")
+    return np.array(pairs, np.int64).reshape(-1, 2).T.copy()
