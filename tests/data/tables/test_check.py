@@ -75,10 +75,16 @@ ERRORS: dict[str, list[Case]] = {
     "no-target": [
         (nodes_with(buys=[""] * N), E, {}, "no node has a class"),
         (nodes_with(buys=["a"] * N), E, {}, "all labelled nodes are 'a'"),
-        (nodes_with(buys=["a"] * 59 + ["b"]), E, {}, "too few nodes have a class"),
+        (nodes_with(buys=["a"] * 59 + ["b"]), E, {}, "too few nodes of the same class"),
+        (nodes_with(buys=[f"x{i}" for i in ROWS]), E, {}, "60 classes such as 'x0', and too few"),
         (nodes_with(buys=["1.5"] * N), E, {"task": "regression"}, "all labelled nodes are '1.5'"),
+        (
+            nodes_with(buys=["1.5", "2", *[""] * 58]),
+            E,
+            {"task": "regression"},
+            "only 2 nodes have a",
+        ),
     ],
-    "too-many-classes": [(nodes_with(buys=[f"x{i}" for i in ROWS]), E, {}, "60 different values")],
     "rare-classes": [
         (nodes_with(buys={0: "c"}), E, {"rare_classes": "refuse"}, r"need 10 nodes .*'c' \(1\)")
     ],

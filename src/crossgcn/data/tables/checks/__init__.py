@@ -21,7 +21,6 @@ Rule = Callable[[CheckedTables], None]
 IDS: tuple[Rule, ...] = (of_nodes.missing_id, of_nodes.duplicate_id)
 TARGET: tuple[Rule, ...] = (
     of_target.no_target,
-    of_target.too_many_classes,
     of_target.rare_classes,
     of_target.number_as_classes,
     of_target.unknown_split,

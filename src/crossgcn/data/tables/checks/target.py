@@ -28,15 +28,19 @@ def no_target(tables: CheckedTables) -> None:
     else:
         what, more = "class", "classes"
         num_different = len(classes.names)
-    if distinct.num_present == 0:
+    value = quote(distinct.present[0][0]) if distinct.present else ""
+    if not value:
         message = f"no node has a {what} to predict"
     elif num_different == 1:
-        value = quote(distinct.present[0][0])
         message = f"all labelled nodes are {value}: there is nothing to predict"
-    elif labels.num_known < MIN_TO_SPLIT or (classes is not None and len(labels.names) < 2):
+    elif classes is not None and len(labels.names) < 2:
         message = (
-            f"too few nodes have a {what}: one each is needed to train, to validate and to test"
-            + ", of two classes" * (classes is not None)
+            f"there are {num_different:,} classes such as {value}, and too few nodes of the same "
+            "class: two classes need nodes to train, to validate and to test"
+        )
+    elif labels.num_known < MIN_TO_SPLIT:
+        message = (
+            f"only {labels.num_known} nodes have a {what}, too few to train, validate and test"
         )
     else:
         return
@@ -44,28 +48,10 @@ def no_target(tables: CheckedTables) -> None:
     tables.add("error", "no-target", message, remedy, plan.target)
 
 
-def are_names(classes: Labels) -> bool:
-    """Return whether hardly a class has a second node."""
-    return 2 * len(classes.names) > classes.num_known
-
-
-def too_many_classes(tables: CheckedTables) -> None:
-    """Names or ids as the target cannot be learned: hardly a class has a second node."""
-    classes = tables.classes
-    if classes is not None and len(classes.names) >= 10 and are_names(classes):
-        message = (
-            f"{{value}} is one of {len(classes.names):,} different values in "
-            f"{classes.num_known:,} rows: names, not classes"
-        )
-        remedy = "name the column that holds the class with --target, or group the values"
-        target, rows = tables.plan.target, classes.known
-        tables.add("error", "too-many-classes", message, remedy, target, rows, count=1)
-
-
 def rare_classes(tables: CheckedTables) -> None:
     """A class of two nodes cannot train, validate and test; what is done with it must be said."""
     plan, labels, classes = tables.plan, tables.labels, tables.classes
-    if labels is None or classes is None or len(labels.names) < 2 or are_names(classes):
+    if labels is None or classes is None or len(labels.names) < 2:
         return
     rare, minimum = classes.find_rare(plan.rare_classes)
     sizes = zip(compress(classes.names, rare), classes.counts[rare].tolist(), strict=True)
