@@ -100,15 +100,6 @@ def test_both_ways_to_multiply_sparse_matrices_give_the_same_steps(
     assert_steps_are_exact(training(make("three layers", small_graph, seed=1), small_graph))
 
 
-def test_a_restart_takes_the_same_steps_again(small_graph: Data) -> None:
-    step = training(make("learned", small_graph, seed=1), small_graph)
-    runs = []
-    for _ in range(2):
-        runs.append([float(step()) for _ in range(5)])
-        step.restart()
-    assert runs[0] == runs[1]
-
-
 @pytest.mark.parametrize("architecture", COMPILED)
 def test_scores_without_dropout_are_those_of_the_model(
     architecture: str, small_graph: Data

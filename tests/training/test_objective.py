@@ -91,22 +91,6 @@ def test_without_decay_or_crosses_there_is_no_penalty() -> None:
     assert order_weight_penalty(single, 5e-4) is None
 
 
-def test_a_reset_optimizer_starts_again(small_graph: Data) -> None:
-    ends = []
-    model = make("cross-gcn", 24)
-    start = [weight.detach().clone() for weight in model.parameters()]
-    optimizer = Optimizer(model, 0.02, 0.1)
-    for _ in range(2):
-        for _ in range(3):
-            optimizer.step([torch.ones_like(weight) for weight in optimizer.weights])
-        ends.append([weight.detach().clone() for weight in model.parameters()])
-        optimizer.reset()
-        with torch.no_grad():
-            for weight, before in zip(model.parameters(), start, strict=True):
-                weight.copy_(before)
-    assert all(torch.equal(one, two) for one, two in zip(*ends, strict=True))
-
-
 @given(
     counts=st.lists(st.integers(1, 9), min_size=1, max_size=4),
     classes=st.integers(2, 6),

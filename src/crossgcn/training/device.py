@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.kernels import has_triton
@@ -71,15 +71,16 @@ WARM_UPS = 3
 
 
 def capture(
-    function: Callable[[], None], restart: Callable[[], None], device: torch.device
+    function: Callable[[], None], written: Sequence[Tensor], device: torch.device
 ) -> Callable[[], None]:
     """Record a function as a CUDA graph, and return a function that replays it.
 
     Args:
         function: Works in place on tensors that keep their addresses, does not synchronise, and
             launches the same kernels at every call.
-        restart: Undoes the calls that warm the function up.
+        written: The tensors that calls read and write; those that warm the function up are undone.
     """
+    before = [tensor.clone() for tensor in written]
     with torch.cuda.device(device):
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
@@ -87,7 +88,8 @@ def capture(
             for _ in range(WARM_UPS):
                 function()
         torch.cuda.current_stream().wait_stream(aside)
-        restart()
+        for tensor, value in zip(written, before, strict=True):
+            tensor.copy_(value)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):

@@ -82,7 +82,6 @@ class FullBatchStep(Step):
             model.target_scale,
         )
         self._node_weights = None if node_weights is None else node_weights.to(self.device)
-        self._start = [weight.detach().clone() for weight in model.parameters()]
         self._replay: Callable[[], None] | None = None
         self._compiled: CompiledStep | None = None
         is_weighted = weights is not None or node_weights is not None
@@ -132,22 +131,14 @@ class FullBatchStep(Step):
             self.run()
             return self.loss
         if self._replay is None:
-            self._replay = capture(self.run, self.restart, self.device)
+            self._replay = capture(self.run, list(self.state().values()), self.device)
         self._replay()
         return self.loss
-
-    def restart(self) -> None:
-        """Return to the initial weights and the first step, in place."""
-        with torch.no_grad():
-            for weight, start in zip(self.model.parameters(), self._start, strict=True):
-                weight.copy_(start)
-        self.optimizer.reset()
-        self.count.zero_()
 
     def release(self) -> None:
         """Free all memory but the model's and the graph's."""
         super().release()
-        del self.targets, self._start
+        del self.targets
         self._compiled, self._replay = None, None
 
     def scorer(self, nodes: Tensor) -> NodeScorer:

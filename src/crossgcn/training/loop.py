@@ -126,10 +126,6 @@ class Step(ABC):
     def scorer(self, nodes: Tensor) -> Scorer:
         """Return a scorer of the model on some nodes."""
 
-    def restart(self) -> None:
-        """Return to the initial weights and the first step, in place; for capturable steps."""
-        raise NotImplementedError
-
     def release(self) -> None:
         """Free all memory that only training needs; no epoch follows."""
         for dropout in self._dropouts:
@@ -172,16 +168,6 @@ class Selection:
         rows = max(epochs, WARM_UPS)
         self.history = torch.full((rows, 6), math.nan, dtype=torch.float64, device=device)
         self._unknown = torch.full_like(self.best_score, math.nan)
-
-    def restart(self) -> None:
-        """Forget all epochs, in place; the model holds its initial weights again."""
-        for name, value in self.live.items():
-            self.best[name].copy_(value)
-        self.best_score.fill_(-math.inf)
-        self.best_epoch.zero_()
-        self.sound.fill_(True)
-        self.epoch.zero_()
-        self.history.fill_(math.nan)
 
     def record(
         self,
@@ -310,13 +296,10 @@ def fit(
         test_accuracy = None if curve is None else curve()[1]
         selection.record(step.loss, step.accuracy, validated, test_accuracy)
 
-    def restart() -> None:
-        step.restart()
-        selection.restart()
-
     run, epochs_per_wait = run_epoch, 1
     if step.capturable:
-        run, epochs_per_wait = capture(run_epoch, restart, step.device), _EPOCHS_PER_WAIT
+        written = [*step.state().values(), *selection.state().values()]
+        run, epochs_per_wait = capture(run_epoch, written, step.device), _EPOCHS_PER_WAIT
     reported = 0
     if checkpoint is not None:
         checkpoint.load(step.state(), selection.state())

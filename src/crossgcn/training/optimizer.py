@@ -82,12 +82,6 @@ class Optimizer:
             of_steps = state["exp_avg"], state["exp_avg_sq"], state["step"]
             yield AdamState(weight, memory, *of_steps, decay)
 
-    def reset(self) -> None:
-        """Forget all steps, in place."""
-        for each in self.states():
-            for tensor in (each.mean, each.square, each.step):
-                tensor.zero_()
-
 
 def _storage_order(tensor: Tensor) -> tuple[int, ...]:
     """Return the dimensions from the largest stride to the smallest."""

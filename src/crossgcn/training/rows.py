@@ -168,11 +168,9 @@ class RowStep(Step):
             return
         self._full_batch.copy_(nodes)
         if self._replay is None:
-            tensors = [self._totals, *self.state().values()]
-            before = [tensor.clone() for tensor in tensors]
             self._replay = capture(
                 lambda: self.train_on(self.batches.read(self._full_batch)),
-                lambda: torch._foreach_copy_(tensors, before),
+                [self._totals, *self.state().values()],
                 self.device,
             )
         self._replay()
@@ -298,9 +296,8 @@ def _draw_bags(bags: int, nodes: Tensor, labels: Tensor, seed: int) -> Tensor | 
     return drawn
 
 
-_GOLDEN = 0x9E3779B97F4A7C15
-_MIXING, _LAST_SHIFT = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)), 31
-"""Increment, shifts and factors of SplitMix64."""
+_INCREMENT = 0x9E3779B97F4A7C15 - 2**64
+"""Of SplitMix64, as a signed number: products and sums wrap around."""
 
 
 def shuffle(nodes: Tensor, *numbers: int) -> Tensor:
@@ -311,23 +308,14 @@ def shuffle(nodes: Tensor, *numbers: int) -> Tensor:
     """
     key = torch.zeros((), dtype=torch.long)
     for number in numbers:
-        key = _mix(key + _signed((number + 1) * _GOLDEN))
+        key = _mix(key + torch.tensor(number + 1) * _INCREMENT)
     steps = torch.arange(1, nodes.numel() + 1, device=nodes.device)
-    bits = _mix(steps * _signed(_GOLDEN) + int(key))
-    return nodes[torch.argsort(bits ^ _signed(1 << 63))]  # as if the bits were unsigned
+    bits = _mix(steps * _INCREMENT + int(key))
+    return nodes[torch.argsort(bits ^ -(2**63))]  # as if the bits were unsigned
 
 
 def _mix(bits: Tensor) -> Tensor:
-    for shift, factor in _MIXING:
-        bits = (bits ^ _shifted(bits, shift)) * _signed(factor)
-    return bits ^ _shifted(bits, _LAST_SHIFT)
-
-
-def _shifted(bits: Tensor, by: int) -> Tensor:
-    """Shift signed numbers as if they were unsigned."""
-    return (bits >> by) & ((1 << 64 - by) - 1)
-
-
-def _signed(number: int) -> int:
-    """Return the signed number of the same 64 bits."""
-    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+    """Mix as SplitMix64 does; the masks make shifts those of unsigned numbers."""
+    bits = (bits ^ ((bits >> 30) & (2**34 - 1))) * (0xBF58476D1CE4E5B9 - 2**64)
+    bits = (bits ^ ((bits >> 27) & (2**37 - 1))) * (0x94D049BB133111EB - 2**64)
+    return bits ^ ((bits >> 31) & (2**33 - 1))
