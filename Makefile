@@ -54,8 +54,7 @@ test-slow: .venv/installed-for-development
 test-oldest test-newest: test-%: .venv-%/constraints.txt
 	.venv-$*/bin/pip install -q --upgrade --upgrade-strategy eager -c $< -e . \
 		pytest pytest-socket pytest-xdist hypothesis
-	OMP_NUM_THREADS=1 .venv-$*/bin/pytest -n $(WORKERS) -W default tests/layers tests/models \
-		--ignore tests/models/test_deep_walk.py
+	OMP_NUM_THREADS=1 .venv-$*/bin/pytest -n $(WORKERS) -W default tests/layers tests/models
 
 test-wheel: .venv/installed-for-development
 	rm -rf dist .venv-empty

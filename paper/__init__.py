@@ -1,1 +1,1 @@
-"""The tables and figures of the paper, its baselines and its rivals: `python -m paper`."""
+"""The tables and figures of the paper, and its baselines: `python -m paper`."""

@@ -16,11 +16,10 @@ from torch_geometric.data import Data
 from crossgcn import BadInput, RunConfig, load_dataset, make_splits
 from paper.baselines import deep_walk
 from paper.cells import Cell, Item, Place
-from paper.training import OWN_MODELS
 
 _QUICK = {"num_splits": 3, "epochs": 100}
-_OPTIONS = ("order", "laplacian_weight")
-"""Settings of the models that are trained in this package."""
+_SEMI_EMB = "semi-emb"
+"""The model that is trained in this package; all others are presets of crossgcn."""
 
 
 @cache
@@ -46,7 +45,7 @@ class Job:
     """One model under one protocol, to be trained on all its splits.
 
     Attributes:
-        model: A preset of crossgcn, or one of :data:`~paper.training.OWN_MODELS`.
+        model: A preset of crossgcn, or ``semi-emb``.
         config: The protocol, and the settings of a preset.
         inputs: As for :func:`load`.
         options: Settings of a model that is no preset.
@@ -74,7 +73,7 @@ class Job:
     @property
     def is_own(self) -> bool:
         """Whether the model is trained in this package."""
-        return self.model in OWN_MODELS
+        return self.model == _SEMI_EMB
 
     @property
     def group(self) -> str:
@@ -174,8 +173,8 @@ def _jobs(
         if item.kind == "timing":
             settings = {**cell.settings, "epochs": min(settings["epochs"], cell.settings["epochs"])}
         inputs, options, model = settings.pop("inputs", "features"), {}, settings["model"]
-        if model in OWN_MODELS:
-            options = {name: settings.pop(name) for name in _OPTIONS if name in settings}
+        if model == _SEMI_EMB:
+            options = {"laplacian_weight": settings.pop("laplacian_weight")}
             settings["model"] = "mlp"
         jobs.append((chosen, Job(model, RunConfig.create(**settings), inputs, options)))
     return jobs

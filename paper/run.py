@@ -20,7 +20,7 @@ from rich.progress import Progress
 from crossgcn import Experiment, PreparedGraph, build_model, make_splits, train_full_batch
 from paper.cells import Measured, Result
 from paper.plan import Job, Plan, count, load
-from paper.training import train
+from paper.training import train_semi_emb
 
 Record = dict[str, Any]
 """What came out of a job.
@@ -131,8 +131,9 @@ class Runner:
         splits = make_splits(
             data, config.splits, num_splits=config.num_splits, train=config.train, seed=config.seed
         )
+        weight = job.options["laplacian_weight"]
         runs = [
-            train(job.model, data, split, config, job.options, config.seed + index, self.device)
+            train_semi_emb(data, split, config, weight, config.seed + index, self.device)
             for index, split in enumerate(splits)
         ]
         return {name: [getattr(run, name) for run in runs] for name in asdict(runs[0])}

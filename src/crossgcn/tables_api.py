@@ -187,16 +187,9 @@ class TableModel:
                 training table by default.
             edges: Table of their edges, to each other or to nodes of the training table.
         """
-        run = self.run
-        predictions = predict_nodes(run, nodes, edges)
+        predictions = predict_nodes(self.run, nodes, edges)
         for told in (*predictions.unseen, *predictions.notes):
             warnings.warn(str(told), stacklevel=2)
-        if nodes is not None and edges is None and run.data.edge_index.size(1):
-            warnings.warn(
-                "the model was trained with edges, and none are given: the new nodes are "
-                "judged by their own columns alone; give a table of edges",
-                stacklevel=2,
-            )
         return predictions.frame
 
     def report(self, path: Path | str, *, comparison: Path | str | None = None) -> Path:

@@ -49,12 +49,6 @@ def test_a_person_gets_a_table_and_a_verdict(crossgcn: Command, graph_file: Path
     assert "cross-gcn (2 layers)" in done.stdout and "95 % interval" in done.stdout
 
 
-def test_the_order_is_for_the_models_that_cross(crossgcn: Command, graph_file: Path) -> None:
-    done = crossgcn("compare", graph_file, *TINY, "--order", 3, "--json", "--out", "out")
-    baseline, ours = result_of(done)["models"]
-    assert (baseline["order"], ours["order"]) == (None, 3)
-
-
 def test_training_in_a_comparisons_folder_adds_the_weights(
     crossgcn: Command, graph_file: Path, tmp_path: Path
 ) -> None:

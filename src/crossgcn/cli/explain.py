@@ -51,11 +51,8 @@ def explain(
     order: Annotated[
         int | None, option("Number of columns of a term. [default: all]", min=1)
     ] = None,
-    csv: Annotated[
-        Path | None, option("Also write all terms to this CSV file.", metavar="FILE")
-    ] = None,
     out: Annotated[
-        Path | None, option("Also write the listed terms here, as terms.csv.", metavar="DIR")
+        Path | None, option("Also write all terms here, as terms.csv.", metavar="DIR")
     ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -78,10 +75,9 @@ def explain(
         from crossgcn.reports.terminal import explain as screens
 
         trained = open_run(run)
-    listed = None if out is None else make_folder(out) / "terms.csv"
-    for path in (csv, listed):
-        if path is not None:
-            refuse_overwriting(run, path)
+    file = None if out is None else make_folder(out) / "terms.csv"
+    if file is not None:
+        refuse_overwriting(run, file)
     contrast = _contrast(trained.saved.preprocess.classes, class_name, against)
     with status("explaining"):
         whole = explain_model(trained, contrast=contrast)
@@ -96,20 +92,18 @@ def explain(
     if node is not None:
         found = whole.node(node, output)
         summary |= {"node": node, "name": found.name, **found.to_json()}
-        frames, parts = [found.to_frame] * 2, screens.node_screen(summary, top)
+        frame, parts = found.to_frame(), screens.node_screen(summary, top)
     elif term:
         columns = [name for each in term for name in each.split(" × ")]
         summary |= summaries.summarise_term(whole, whole.term(*columns), output or 0)
         frame = pd.DataFrame(summary["terms"][0]["cells"])
-        frames, parts = [lambda: frame] * 2, screens.term_screen(summary)
+        parts = screens.term_screen(summary)
     else:
         _check_order(trained, order)
         summary |= summaries.summarise_terms(trained, whole, top, order, output)
-        frames = [whole.to_frame, lambda: whole.to_frame(top, order)]
-        parts = screens.terms_screen(summary)
-    for path, frame in zip((csv, listed), frames, strict=True):
-        if path is not None:
-            write_table(path, frame().drop(columns="columns", errors="ignore"))
+        frame, parts = whole.to_frame(), screens.terms_screen(summary)
+    if file is not None:
+        write_table(file, frame.drop(columns="columns", errors="ignore"))
     print_answer(summary, parts, as_json)
 
 

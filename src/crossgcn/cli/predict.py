@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from crossgcn.cli.options import JsonOption, QuietOption, RunArgument, argument, option
 from crossgcn.cli.output import print_answer
 from crossgcn.cli.running import set_verbosity, status, terminal
 from crossgcn.errors import BadInput
-
-if TYPE_CHECKING:
-    from crossgcn.experiments.run_folder import RunFolder
 
 
 def predict(
@@ -49,10 +46,7 @@ def predict(
     console = terminal()
     with status("reading the model"):
         from crossgcn.data.tables.write import write_table
-        from crossgcn.experiments.predict import (
-            predict_nodes,
-            score_without_edges,
-        )
+        from crossgcn.experiments.predict import predict_nodes
         from crossgcn.experiments.run_folder import open_run, refuse_overwriting
 
         refuse_overwriting(run, out)
@@ -66,13 +60,8 @@ def predict(
         )
     for unseen in predictions.unseen:
         console.print(str(unseen), markup=False)
-    warnings = list(predictions.notes)
     for note in predictions.notes:
         console.print(f"warning: {note}", markup=False)
-    if nodes is not None and edges is None and trained.data.edge_index.size(1):
-        with_edges, without = score_without_edges(trained)
-        warnings.append(_missing_edges(trained, with_edges, without))
-        console.print(f"warning: {warnings[-1]}", markup=False)
     frame = predictions.frame
     write_table(out, frame, verbatim=(frame.columns[0], "true", "predicted"))
     predicted = frame["predicted"]
@@ -85,7 +74,7 @@ def predict(
         "model": str(run),
         "nodes": len(frame),
         "predicted": counts,
-        "warnings": warnings,
+        "warnings": list(predictions.notes),
         "columns": list(frame.columns),
         "unused_columns": list(predictions.unused),
         "unseen_values": [asdict(unseen) for unseen in predictions.unseen],
@@ -94,18 +83,3 @@ def predict(
     form = "{:>10.4g}" if is_number else "{:>7,}"
     lines = [f"  {form.format(number)}  {name}" for name, number in counts.items()]
     print_answer(summary, [f"{len(frame):,} nodes written to {out}", *lines], as_json)
-
-
-def _missing_edges(trained: RunFolder, with_edges: float, without: float) -> str:
-    """Say what is lost without edges."""
-    from crossgcn.reports.format import metric_text
-    from crossgcn.training.metrics import METRICS
-
-    name: str = trained.chosen.record["metric"]
-    return (
-        "the model was trained with edges, and none are given: the new nodes are judged by their "
-        "own columns alone. On the test nodes of the training table, "
-        f"{METRICS[name].title} is {metric_text(name, without)} without edges and "
-        f"{metric_text(name, with_edges)} "
-        "with them. Give a table of edges after that of the nodes"
-    )

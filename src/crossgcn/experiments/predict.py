@@ -160,7 +160,12 @@ def predict_nodes(run: RunFolder, nodes: Any = None, edges: Any = None) -> Predi
     places = len(run.ids) + torch.arange(len(new.ids))
     scores = class_scores(model, data, places, run.labels(model, y=data.y))
     frame = _to_frame(run, scores, data.y[places], torch.zeros_like(places))
-    notes = _edge_notes(run.data, data, len(run.ids), new.num_dropped)
+    notes = list(_edge_notes(run.data, data, len(run.ids), new.num_dropped))
+    if edges is None and run.data.edge_index.size(1):
+        notes.append(
+            "the model was trained with edges, and none are given: the new nodes are judged by "
+            "their own columns alone; give a table of edges"
+        )
     frame = _with_ids(frame, plan.id_column, new.ids)
     return Predictions(frame, new.unused, new.unseen, tuple(notes))
 
