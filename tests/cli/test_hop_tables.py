@@ -189,7 +189,7 @@ def test_naming_the_default_model_changes_nothing(shop: Path) -> None:
     ("options", "message"),
     [
         (("--metric", "rmse"), "metric 'rmse' does not fit a target of classes"),
-        (("--hops", 12), "give --hops 10 or fewer"),
+        (("--hops", 12), "hops should be less than or equal to 10; got 12"),
         (("--set", "label_features=maybe"), "label_features should be a valid boolean"),
         (("--relation", "a:b"), "give a word for neighbours without a colon"),
     ],

@@ -114,7 +114,7 @@ def test_numbers_are_predicted_without_classes_or_accuracies(
     ("settings", "message"),
     [
         ({"metric": "r2"}, "metric 'r2' does not fit a target of classes; choose one of accuracy"),
-        ({"hops": 11}, "hops is 11, .* at most 10 hops; give --hops 10 or fewer"),
+        ({"hops": 11}, "hops should be less than or equal to 10; got 11"),
     ],
 )
 def test_settings_that_do_not_fit_the_graph_are_refused(

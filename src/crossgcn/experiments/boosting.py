@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
-from crossgcn.experiments.candidates import CANDIDATES
+from crossgcn.experiments.candidates import CANDIDATES, Candidate
 from crossgcn.graph import SparseMatrix
 from crossgcn.training.metrics import (
     METRICS,
@@ -26,8 +26,6 @@ from crossgcn.training.records import clear_run, describe_environment, describe_
 from crossgcn.training.trainer import OnEpochs, Record, Run, Trainer
 
 Array = NDArray[Any]
-Predict = Callable[[Array], Array]
-"""Returns scores of some rows: ``[rows, classes]`` before softmax, or ``[rows, 1]`` numbers."""
 
 _UNSEEN = -30.0
 """Score of a class without training nodes."""
@@ -89,39 +87,30 @@ class CandidateTrainer(Trainer):
         """Fit, keep the stage with the best score on the validation nodes, and test it."""
         from threadpoolctl import threadpool_limits
 
-        candidate, config, split = CANDIDATES[run.candidate], run.config, self.splits[run.split]
-        fits: dict[str | None, Callable[..., Stages]] = {
-            "constant": _fit_constant,
-            "boosting": _fit_boosting,
-            "ebm": _fit_ebm,
-        }
+        config, split, y = run.config, self.splits[run.split], self.y.numpy()
         metric = config.metric or "accuracy"
-        columns, y = self._columns(run), self.y.numpy()
-        train, validation, test = (
-            nodes.numpy() for nodes in (split.train, split.validation, split.test)
-        )
         positive = positive_class(y) if self.num_classes == 2 else None
-        weight: Any = config.class_weight
-        best, epoch, predict = -np.inf, 0, None
+        columns, weight = self._columns(run), config.class_weight
+        validation, test = split.validation.numpy(), split.test.numpy()
         with threadpool_limits(self.threads):
-            stages = fits[candidate.estimator](
-                *(columns[train], y[train], columns[validation], y[validation]),
-                self.num_classes,
+            model, columns = _fit(
+                *(CANDIDATES[run.candidate], run.trial, columns, y, split),
                 class_weight=dict(enumerate(weight)) if isinstance(weight, tuple) else weight,
                 seed=seed,
                 threads=self.threads,
-                **candidate.trials[run.trial],
             )
-            for number, (scores, stage) in enumerate(stages, 1):
-                score = METRICS[metric].sign * compute(metric, y[validation], scores, positive)
-                if predict is None or score > best:
-                    best, epoch, predict = score, number, stage
-            assert predict is not None
-            tested = evaluate(y[test], predict(columns[test]), positive)
+            scores = [
+                compute(metric, y[validation], stage, positive)
+                for stage in _stages(model, columns[validation], self.num_classes)
+            ]
+            gains = METRICS[metric].sign * np.array(scores)
+            best = int(np.argmax(np.nan_to_num(gains, nan=-np.inf)))
+            stages = _stages(model, columns[test], self.num_classes)
+            tested = evaluate(y[test], next(islice(stages, best, None)), positive)
         return {
-            "best_epoch": epoch,
+            "best_epoch": best + 1,
             "task": task_of_outputs(self.num_classes),
-            "validation_score": float(best),
+            "validation_score": float(gains[best]),
             "test_accuracy": tested.get("accuracy"),
             "test": tested,
         }
@@ -144,37 +133,34 @@ class CandidateTrainer(Trainer):
         return dense
 
 
-Stages = Iterator[tuple[Array, Predict]]
-"""The validation scores of each stage of a fit, and the stage itself."""
-
-
-def _fit_constant(
-    x: Array, y: Array, x_val: Array, y_val: Array, num_classes: int, **settings: Any
-) -> Stages:
-    if num_classes == 1:
-        row = np.array([y.mean()])
-    else:
-        row = np.log(np.maximum(np.bincount(y, minlength=num_classes), 1e-9) / len(y))
-
-    def predict(rows: Array) -> Array:
-        return np.tile(row, (len(rows), 1))
-
-    yield predict(x_val), predict
-
-
-def _fit_boosting(
-    x: Array,
+def _fit(
+    candidate: Candidate,
+    trial: int,
+    columns: Array,
     y: Array,
-    x_val: Array,
-    y_val: Array,
-    num_classes: int,
+    split: Split,
     *,
     class_weight: str | dict[int, float] | None,
     seed: int,
     threads: int,
-    **settings: Any,
-) -> Stages:
-    """Fit gradient boosting until the validation loss no longer falls."""
+) -> tuple[Any, Array]:
+    """Return a fitted estimator, and the columns that it reads."""
+    settings = dict(candidate.trials[trial])
+    train, validation = split.train.numpy(), split.validation.numpy()
+    x, target, is_number = columns[train], y[train], y.dtype.kind == "f"
+    if candidate.estimator == "constant":
+        from sklearn.dummy import DummyClassifier, DummyRegressor
+
+        return (DummyRegressor() if is_number else DummyClassifier()).fit(x, target), columns
+    model: Any
+    if candidate.estimator == "ebm":
+        from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
+        from sklearn.utils.class_weight import compute_sample_weight
+
+        kind = ExplainableBoostingRegressor if is_number else ExplainableBoostingClassifier
+        model = kind(outer_bags=8, random_state=seed, n_jobs=threads, **settings)
+        weights = None if class_weight is None else compute_sample_weight(class_weight, target)
+        return model.fit(x, target, sample_weight=weights), columns
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     settings |= {
@@ -185,73 +171,37 @@ def _fit_boosting(
         "max_bins": _BINS_OF_MANY if x.shape[1] > _MANY_COLUMNS else _BINS,
         "random_state": seed,
     }
-    usable = _can_be_split(x)
-    model: Any
-    if num_classes == 1:
-        model, seen = HistGradientBoostingRegressor(**settings), np.ones(len(y_val), bool)
+    if is_number:
+        model = HistGradientBoostingRegressor(**settings)
     else:
         model = HistGradientBoostingClassifier(class_weight=class_weight, **settings)
         # The validation loss cannot be computed for a class that was not trained.
-        seen = np.isin(y_val, y)
-    model.fit(x[:, usable], y, X_val=x_val[seen][:, usable], y_val=y_val[seen])
-    staged = model.staged_predict if num_classes == 1 else model.staged_decision_function
+        validation = validation[np.isin(y[validation], target)]
+    # Columns that cannot be split are left out, which takes time and changes nothing: each side of
+    # a split needs enough rows, so that of a one-hot column does.
+    most = [np.unique(values, return_counts=True)[1].max() for values in x.T]
+    usable = len(x) - np.array(most) >= _LEAF
+    usable[0] |= not usable.any()
+    columns = columns[:, usable]
+    model.fit(columns[train], target, X_val=columns[validation], y_val=y[validation])
+    return model, columns
 
-    def predict(rows: Array, stage: int) -> Array:
-        raw = next(islice(staged(rows[:, usable]), stage, None))
-        return _as_scores(raw, model, num_classes)
 
-    for stage, raw in enumerate(staged(x_val[:, usable])):
-        yield _as_scores(raw, model, num_classes), partial(predict, stage=stage)
+def _stages(model: Any, rows: Array, num_classes: int) -> Iterator[Array]:
+    """Yield the scores of rows after each stage of a fit: of each class, or numbers ``[rows, 1]``.
 
-
-def _can_be_split(x: Array) -> Array:
-    """Return which columns gradient boosting can split; without the others it fits the same.
-
-    Each side of a split needs :data:`_LEAF` rows, so that of a one-hot column does.
+    Margins are for the second of two classes, or for each class.
     """
-    usable = np.ones(x.shape[1], bool)
-    for column, values in enumerate(x.T):
-        usable[column] = len(x) - np.unique(values, return_counts=True)[1].max() >= _LEAF
-    if not usable.any():
-        usable[0] = True
-    return usable
-
-
-def _fit_ebm(
-    x: Array,
-    y: Array,
-    x_val: Array,
-    y_val: Array,
-    num_classes: int,
-    *,
-    class_weight: str | dict[int, float] | None,
-    seed: int,
-    threads: int,
-    **settings: Any,
-) -> Stages:
-    """Fit InterpretML's explainable boosting machine, which stops early by itself."""
-    from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
-    from sklearn.utils.class_weight import compute_sample_weight
-
-    kind = ExplainableBoostingRegressor if num_classes == 1 else ExplainableBoostingClassifier
-    model = kind(outer_bags=8, random_state=seed, n_jobs=threads, **settings)
-    weights = None if class_weight is None else compute_sample_weight(class_weight, y)
-    model.fit(x, y, sample_weight=weights)
-
-    def predict(rows: Array) -> Array:
-        raw = model.predict(rows) if num_classes == 1 else model.decision_function(rows)
-        return _as_scores(raw, model, num_classes)
-
-    yield predict(x_val), predict
-
-
-def _as_scores(raw: Array, model: Any, num_classes: int) -> Array:
-    """Return one score per class, of margins for the second of two classes or of each class."""
-    if num_classes == 1:
-        return raw.reshape(-1, 1)
-    if raw.ndim == 1 or raw.shape[1] == 1:
-        margin = raw.reshape(-1)
-        raw = np.stack([np.zeros_like(margin), margin], axis=1)
-    scores = np.full((len(raw), num_classes), _UNSEEN)
-    scores[:, model.classes_] = raw[:, : len(model.classes_)]
-    return scores
+    staged = getattr(model, "staged_decision_function", getattr(model, "staged_predict", None))
+    if staged is None:
+        names = ("decision_function", "predict_log_proba", "predict")
+        predict = getattr(model, next(name for name in names if hasattr(model, name)))
+    for raw in [predict(rows)] if staged is None else staged(rows):
+        if num_classes == 1:
+            yield raw.reshape(-1, 1)
+            continue
+        if raw.ndim == 1 or raw.shape[1] == 1:
+            raw = np.stack([np.zeros(len(raw)), raw.reshape(-1)], axis=1)
+        scores = np.full((len(raw), num_classes), _UNSEEN)
+        scores[:, model.classes_] = raw[:, : len(model.classes_)]
+        yield scores

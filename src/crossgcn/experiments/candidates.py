@@ -19,7 +19,7 @@ from crossgcn.models.catalogue import (
     has_orders,
 )
 from crossgcn.training.config import RunConfig, given_settings
-from crossgcn.training.metrics import DEFAULT_METRICS, Task, check_metric, task_of_outputs
+from crossgcn.training.metrics import DEFAULT_METRICS, task_of_outputs
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
@@ -59,8 +59,6 @@ class Candidate:
     """One model of the comparison.
 
     Attributes:
-        columns: What the model reads: nothing, a node's own columns, also those of its
-            neighbourhood (:class:`~crossgcn.graph.hops.HopColumns`), or the graph itself.
         preset: The network of :data:`~crossgcn.models.catalogue.PRESETS`; for an estimator, one
             that reads the same columns.
         trials: Tried in each split; the validation nodes choose one.
@@ -68,85 +66,56 @@ class Candidate:
         twin: The same model without crosses.
         estimator: A model of :mod:`~crossgcn.experiments.boosting` instead of a network.
         glass_box: Whether a score is an exact sum of named terms.
-        by_name: Left out unless it is named, because it takes too long.
     """
 
     description: str
-    columns: Literal["none", "own", "hops", "graph"]
     preset: str
     trials: Trials
     settings: Mapping[str, Any] = field(default_factory=dict)
     twin: str | None = None
     estimator: Literal["constant", "boosting", "ebm"] | None = None
     glass_box: bool = True
-    by_name: bool = False
+
+    @property
+    def columns(self) -> Literal["none", "own", "hops", "graph"]:
+        """What it reads: nothing, own columns, also those of neighbourhoods, or the graph."""
+        if self.estimator == "constant":
+            return "none"
+        if self.preset == "mlp":
+            return "own"
+        return "hops" if get_preset(self.preset).inputs == "hops" else "graph"
 
 
-CONSTANT, _LINEAR_HOPS = "majority-or-mean", "cross-hops-1"
+CONSTANT, _TWIN = "majority-or-mean", "cross-hops-1"
 _OWN, _ALL = "own columns", "own and neighbours' columns"
+_BLACK_BOX: Any = {"estimator": "boosting", "glass_box": False}
 
 CANDIDATES: Mapping[str, Candidate] = {
     CONSTANT: Candidate(
-        "always the commonest class, or the mean", "none", "mlp", ({},), estimator="constant"
+        "always the commonest class, or the mean", "mlp", ({},), estimator="constant"
     ),
-    "linear": Candidate(
-        f"{_OWN}, weighted and added", "own", "mlp", _OF_NETWORKS, {"num_layers": 1}
-    ),
-    _LINEAR_HOPS: Candidate(
-        f"{_ALL}, weighted and added", "hops", "cross-hops", _OF_HOPS, {"order": 1}
-    ),
+    "linear": Candidate(f"{_OWN}, weighted and added", "mlp", _OF_NETWORKS, {"num_layers": 1}),
+    "cross-hops-1": Candidate(f"{_ALL}, weighted and added", "cross-hops", _OF_HOPS, {"order": 1}),
     "cross-hops-2": Candidate(
-        f"{_ALL} and products of two", "hops", "cross-hops", _OF_HOPS, {"order": 2}, _LINEAR_HOPS
+        f"{_ALL} and products of two", "cross-hops", _OF_HOPS, {"order": 2}, _TWIN
     ),
     "cross-hops-3": Candidate(
-        f"{_ALL} and products of up to three",
-        "hops",
-        "cross-hops",
-        _OF_HOPS,
-        {"order": 3},
-        _LINEAR_HOPS,
+        f"{_ALL} and products of up to three", "cross-hops", _OF_HOPS, {"order": 3}, _TWIN
     ),
-    "ebm": Candidate(
-        f"explainable boosting, {_OWN}", "own", "mlp", _OF_EBM, estimator="ebm", by_name=True
-    ),
-    "ebm-hops": Candidate(
-        f"explainable boosting, {_ALL}",
-        "hops",
-        "cross-hops",
-        _OF_EBM,
-        estimator="ebm",
-        by_name=True,
-    ),
-    "gcn": Candidate("graph convolution", "graph", "gcn", _OF_NETWORKS),
+    "ebm": Candidate(f"explainable boosting, {_OWN}", "mlp", _OF_EBM, estimator="ebm"),
+    "ebm-hops": Candidate(f"explainable boosting, {_ALL}", "cross-hops", _OF_EBM, estimator="ebm"),
+    "gcn": Candidate("graph convolution", "gcn", _OF_NETWORKS),
     "cross-gcn-2": Candidate(
         "graph convolution with products of two columns",
-        "graph",
-        "cross-gcn",
-        _OF_NETWORKS,
-        {"order": 2},
-        "gcn",
+        *("cross-gcn", _OF_NETWORKS, {"order": 2}, "gcn"),
     ),
-    "boosting": Candidate(
-        f"gradient boosting, {_OWN}",
-        "own",
-        "mlp",
-        _OF_BOOSTING,
-        estimator="boosting",
-        glass_box=False,
-    ),
+    "boosting": Candidate(f"gradient boosting, {_OWN}", "mlp", _OF_BOOSTING, **_BLACK_BOX),
     "boosting-hops": Candidate(
-        f"gradient boosting, {_ALL}",
-        "hops",
-        "cross-hops",
-        _OF_BOOSTING,
-        estimator="boosting",
-        glass_box=False,
+        f"gradient boosting, {_ALL}", "cross-hops", _OF_BOOSTING, **_BLACK_BOX
     ),
-    "perceptron": Candidate(
-        f"one hidden layer, {_OWN}", "own", "mlp", _OF_NETWORKS, glass_box=False
-    ),
+    "perceptron": Candidate(f"one hidden layer, {_OWN}", "mlp", _OF_NETWORKS, glass_box=False),
     "perceptron-hops": Candidate(
-        f"one hidden layer, {_ALL}", "hops", "mlp-hops", _OF_HOPS, glass_box=False
+        f"one hidden layer, {_ALL}", "mlp-hops", _OF_HOPS, glass_box=False
     ),
 }
 """Glass boxes first, each kind from the simplest to the most complex."""
@@ -238,9 +207,7 @@ def configure_for_tables(
     if graph is None:
         return RunConfig.create(defaults=tuned, **given)
     defaults = table_defaults(graph, given.get("splits"))
-    config = _configure(model, defaults, {**tuned, **given, "model": model})
-    _check_for_target(graph, config, task_of_outputs(graph.data.num_classes))
-    return config
+    return _configure(model, defaults, {**tuned, **given, "model": model})
 
 
 def hop_settings(num_features: int) -> dict[str, float]:
@@ -292,21 +259,3 @@ def _configure(model: str, defaults: Mapping[str, Any], given: Mapping[str, Any]
     if preset.inputs != "hops":  # cross-hops has one layer, and one order
         order = first_layer_crosses(order, config.num_layers)
     return config.model_copy(update={"order": order})
-
-
-def _check_for_target(graph: TableGraph, config: RunConfig, task: Task) -> None:
-    """Refuse a metric or weights of classes that do not fit the target."""
-    place = f"{graph.data.name}, column {graph.plan.target}"
-    if config.metric is not None:
-        try:
-            check_metric(config.metric, task)
-        except BadInput as error:
-            raise BadInput(f"{place}: {error}") from None
-    weights = config.class_weight
-    if weights is not None and task == "regression":
-        raise BadInput(f"{place}: --class-weight is for classes, not for a number: leave it out")
-    if isinstance(weights, tuple) and len(weights) != len(graph.classes):
-        raise BadInput(
-            f"{place}: --class-weight has {len(weights)} weights for {len(graph.classes)} classes: "
-            f"give one each for {', '.join(graph.classes)}"
-        )

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.files import holding
-from crossgcn.data.graph import canonical_graph
+from crossgcn.data.graph import canonical_graph, is_labelled
 from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
@@ -30,12 +30,10 @@ from crossgcn.training.metrics import (
     check_metric,
     task_of_outputs,
 )
+from crossgcn.training.objective import class_weights
 from crossgcn.training.pool import count_epochs, train_many
 from crossgcn.training.records import RECORD
 from crossgcn.training.trainer import SHARED_SETTINGS, Run, Trainer
-
-MOST_HOPS = 10
-"""How far neighbourhoods may reach."""
 
 
 @dataclass(frozen=True)
@@ -269,16 +267,11 @@ def _check_model(config: RunConfig, data: Data) -> None:
     """Refuse a model that does not fit the graph or cannot be made."""
     if config.metric is not None:
         check_metric(config.metric, task_of_outputs(data.num_classes))
-    if config.takes_hops and config.hops is not None:
-        if config.hops > MOST_HOPS:
-            raise BadInput(
-                f"hops is {config.hops}, but neighbourhoods reach at most {MOST_HOPS} hops; give "
-                f"--hops {MOST_HOPS} or fewer"
-            )
-        if not data.edge_index.numel():
-            raise BadInput(
-                f"{data.name}: hops is {config.hops}, but there are no edges; leave out --hops"
-            )
+    class_weights(config.class_weight, data.y[is_labelled(data.y)], data.num_classes)
+    if config.takes_hops and config.hops is not None and not data.edge_index.numel():
+        raise BadInput(
+            f"{data.name}: hops is {config.hops}, but there are no edges; leave out --hops"
+        )
     try:
         build_model(config.model, data.x.size(1), data.num_classes, **config.model_settings())
     except (RuntimeError, TypeError) as error:

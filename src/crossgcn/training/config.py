@@ -71,7 +71,8 @@ class RunConfig(BaseModel):
     hops: int | None = Field(
         None,
         ge=1,
-        description="How far neighbourhoods reach (cross-hops). [default: the model's]",
+        le=10,
+        description="How far neighbourhoods reach (cross-hops), at most 10. [default: the model's]",
     )
     label_features: bool | None = Field(
         None,
