@@ -11,9 +11,7 @@ from crossgcn.cli.output import print_answer, print_line
 from crossgcn.cli.running import available_cores, status
 from crossgcn.cli.tables import ColumnOptions
 
-_TABLE = (
-    "a Parquet or CSV file, a folder of Parquet, file.duckdb::TABLE or spark://HOST:7077::TABLE"
-)
+_TABLE = "a table file, a folder of Parquet, file.duckdb::TABLE or spark://HOST:7077::TABLE"
 
 
 def hops(
@@ -44,10 +42,10 @@ def hops(
     Tables stay where they are; DuckDB spills to disk beyond --memory. The file --out has a row per
     node and is what crossgcn train FILE reads.
     """
-    from crossgcn.graph.write_hops import write_hops
+    from crossgcn.graph.engine_hops import write_hops
 
     with status("opening the tables") as spinner:
-        file = write_hops(
+        table = write_hops(
             nodes,
             edges,
             out=out,
@@ -59,24 +57,24 @@ def hops(
             scratch=scratch,
             show=spinner.update,
         )
-    print_line("\n".join(file.table["reasons"]), error=True)
+    print_line("\n".join(table.plan.reasons), error=True)
+    plan, num_bytes = table.columns.plan, out.stat().st_size
     summary = {
         "file": str(out),
-        "nodes": file.num_nodes,
-        "features": file.plan.num_features,
-        "columns": file.plan.num_columns,
-        "hops": file.plan.hops,
-        "directed": file.plan.directed,
-        "weighted": file.weighted,
-        "target": file.table["target"],
-        "classes": list(file.preprocess.classes),
-        "bytes": out.stat().st_size,
+        "nodes": len(table.ids),
+        "features": plan.num_features,
+        "columns": plan.num_columns,
+        "hops": plan.hops,
+        "directed": plan.directed,
+        "weighted": table.plan.weight_column is not None,
+        "target": table.plan.target,
+        "classes": list(table.classes),
+        "bytes": num_bytes,
     }
     lines = [
-        f"{out}: {file.num_nodes:,} nodes, {file.plan.num_columns:,} columns, "
-        f"{out.stat().st_size / 1e6:,.1f} MB"
+        f"{out}: {len(table.ids):,} nodes, {plan.num_columns:,} columns, {num_bytes / 1e6:,.1f} MB"
     ]
-    if file.table["target"] is not None:
+    if table.plan.target is not None:
         summary["next"] = shlex.join(["crossgcn", "train", str(out)])
         lines.append(f"Next: {summary['next']}")
     print_answer(summary, lines, as_json)

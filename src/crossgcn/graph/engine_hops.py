@@ -1,164 +1,225 @@
-r"""Columns of neighbourhoods as Ibis expressions, which DuckDB and Spark compute alike.
+r"""Columns of neighbourhoods of tables in DuckDB, in Parquet or in Spark, written for training.
 
 They are the columns of :class:`~crossgcn.graph.hops.HopColumns` without labels. Each block of means
-is a join of the edges with a table of columns and a sum for each node, stored as Parquet; the next
-hop reads it. Sums are 64-bit floats.
+is an Ibis expression, which DuckDB and Spark compute alike: a join of the edges with a table of
+columns and a sum for each node, stored as Parquet; the next hop reads it. Sums are 64-bit floats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import os
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 import torch
-from numpy.typing import NDArray
-from scipy import sparse
-from torch import Tensor
+from torch_geometric.data import Data
 
-from crossgcn.data.engines.connect import Engine
-from crossgcn.data.engines.tables import ENCODED, feature_columns
-from crossgcn.errors import WorkFailed
-from crossgcn.graph.hops import HopPlan
+from crossgcn.data.engines.connect import Engine, Location, open_engine, read_scratch
+from crossgcn.data.engines.tables import (
+    ENCODED,
+    SAMPLE_ROWS,
+    common_id_type,
+    feature_columns,
+    fetch_table,
+    number_edges,
+    write_encoded,
+)
+from crossgcn.data.files import temporary_folder
+from crossgcn.data.tables.checks import COLUMNS, IDS, TARGET, check_tables
+from crossgcn.data.tables.encode import TableEncoder
+from crossgcn.data.tables.graph import TableGraph, refuse_errors
+from crossgcn.data.tables.labels import read_labels, read_roles
+from crossgcn.data.tables.plan import TableChoices, make_plan
+from crossgcn.data.tables.read import PARQUET
+from crossgcn.errors import BadInput
+from crossgcn.graph.hop_file import HopTable, write_hop_file
+from crossgcn.graph.hops import HopColumns, HopPlan
 from crossgcn.graph.neighbourhood import Smoothing, limit_strength, strength_step
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-_GROUP_BYTES = 64 << 20
-"""Columns of all blocks that are in memory at once: a row group of the file."""
-_LEAST_ROWS = 1024
+ENGINE_MEMORY = 4 << 30
+"""Default for the bytes that DuckDB may take."""
 
 
-class ColumnMeans:
-    """The means of own columns, read some rows at a time: the prior of the smoothing."""
-
-    def __init__(self, num_features: int) -> None:
-        self._total, self._num_rows = np.zeros(num_features), 0
-        self._is_flag = np.ones(num_features, bool)
-
-    def add(self, rows: sparse.csr_array) -> None:
-        """Add some rows."""
-        self._total += rows.sum(axis=0, dtype=np.float64)
-        self._num_rows += rows.shape[0]
-        self._is_flag[rows.indices[rows.data != 1]] = False
-
-    @property
-    def prior(self) -> Tensor:
-        """The mean of each column, and 0 for flags."""
-        means = np.where(self._is_flag, 0.0, self._total / max(self._num_rows, 1))
-        return torch.from_numpy(means).float()
-
-
-@dataclass(frozen=True)
-class EngineHops:
-    """Columns of neighbourhoods, stored in the files of an engine, in the order of the nodes.
-
-    Attributes:
-        blocks: Names of the stored means, in the order of the plan.
-        near: Name of the stored neighbours, from which messages come.
-    """
-
-    engine: Engine
-    plan: HopPlan
-    smoothing: Smoothing
-    blocks: tuple[str, ...]
-    near: str
-
-    def rows(self) -> Iterator[tuple[pa.Array, list[NDArray[np.float32]], list[pa.Array]]]:
-        """Yield ids, columns and lists of neighbours and their weights, some nodes at a time."""
-        names, sides = feature_columns(self.plan.num_features), 2 if self.plan.directed else 1
-        at_once = max(_LEAST_ROWS, _GROUP_BYTES // (4 * self.plan.num_columns))
-        own = self.engine.batches(ENCODED, at_once, ["node", "id", *names])
-        means = [
-            self.engine.batches(block, at_once, ["node", "number", *names]) for block in self.blocks
-        ]
-        lists, first = self._neighbours(), 0
-        for batch, *others in zip(own, *means, strict=True):
-            columns, numbers = list(batch.columns[2:]), []
-            for block, each in zip((ENCODED, *self.blocks), (batch, *others), strict=True):
-                expected = np.arange(first, first + len(batch))
-                if not np.array_equal(each.column("node").to_numpy(), expected):
-                    raise WorkFailed(
-                        f"{self.engine.name} returned {block} in another order than asked"
-                    )
-            for each in others:
-                numbers.append(np.log1p(each.column("number").to_numpy()))
-                columns += each.columns[2:]
-            first += len(batch)
-            values = [column.to_numpy().astype(np.float32, copy=False) for column in columns]
-            yield batch.column("id"), [*values, *numbers[:sides]], lists.until(first)
-
-    def _neighbours(self) -> _NeighbourLists:
-        return _NeighbourLists(
-            self.engine.batches(self.near, 1 << 20, ["node", "neighbour", "weight"])
-        )
-
-
-class _NeighbourLists:
-    """Lists of neighbours and weights of consecutive nodes, from edges ordered by node."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches, self._first = batches, 0
-        self._held = [np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64)]
-
-    def until(self, last: int) -> list[pa.Array]:
-        """Return the lists of the nodes after those of the last call, up to a node."""
-        parts = [self._held]
-        while not len(parts[-1][0]) or parts[-1][0][-1] < last:
-            batch = next(self._batches, None)
-            if batch is None:
-                break
-            parts.append([column.to_numpy() for column in batch.columns])
-        nodes, *values = (np.concatenate(each) for each in zip(*parts, strict=True))
-        end = int(np.searchsorted(nodes, last))
-        self._held = [each[end:] for each in (nodes, *values)]
-        offsets = np.searchsorted(nodes[:end], np.arange(self._first, last + 1))
-        self._first = last
-        return [pa.ListArray.from_arrays(offsets.astype(np.int32), each[:end]) for each in values]
-
-
-def compute_hops(
-    engine: Engine, edges: ir.Table, plan: HopPlan, prior: Tensor, show: Callable[[str], None]
-) -> EngineHops:
-    """Compute the means over neighbours.
+def write_hops(
+    nodes: str,
+    edges: str,
+    *,
+    out: Path | str,
+    choices: TableChoices | None = None,
+    hops: int = 2,
+    directed: bool = False,
+    memory_limit: int = ENGINE_MEMORY,
+    threads: int = 1,
+    scratch: Path | str | None = None,
+    show: Callable[[str], None] = lambda stage: None,
+) -> HopTable:
+    """Compute the columns of every node and its neighbourhood where the tables are.
 
     Args:
-        edges: ``source``, ``target`` and ``weight``, each edge once.
-        prior: Of the smoothing.
+        nodes: A table file, a folder of Parquet, ``file.duckdb::table``, or
+            ``spark://host:7077::table``.
+        edges: Likewise, in the same engine.
+        out: The Parquet file to write, with ids, target, split, columns and neighbours.
+        choices: What the columns of the tables are; inferred where not given.
+        hops: How far neighbourhoods reach.
+        directed: Keep in-neighbours and out-neighbours apart.
+        memory_limit: Bytes that DuckDB may take; more is done on disk.
+        threads: Of DuckDB.
+        scratch: Folder for temporary files; by default that of ``out``. Workers of Spark must see
+            it under the same path.
         show: Called with each stage of the work.
+
+    Raises:
+        BadInput: A table or its engine is not there, or cannot be used; names the remedy.
+        WorkFailed: The engine failed, or the disk is full.
     """
-    own = engine.stored(ENCODED)
+    out, choices = Path(out), choices or TableChoices()
+    if choices.name_column is not None:
+        raise BadInput(
+            f"name_column is {choices.name_column!r}, but the file of columns keeps no names, "
+            "only ids; leave it out"
+        )
+    locations = [Location.parse(nodes), Location.parse(edges)]
+    _check_out(out, locations)
+    folder = Path(out.absolute().parent if scratch is None else scratch)
+    if not folder.is_dir():
+        raise BadInput(f"{folder} is no folder for temporary files; make it, or give --scratch")
+    name = f".{out.name}.{zlib.crc32(os.fsencode(out.resolve())):08x}.hops"
+    with temporary_folder(folder.resolve() / name, out) as temporary:
+        with open_engine(locations, temporary, memory_limit, threads) as engine:
+            show("reading the nodes")
+            of_edges = engine.open(locations[1], "edges")
+            graph, own = _encode_nodes(engine, locations, of_edges, choices)
+            show("reading the edges")
+            numbered = number_edges(engine, of_edges, own, edges, graph.plan, directed)
+            plan = HopPlan(len(graph.encoder.space), hops, directed=directed)
+            smoothing = _compute_blocks(engine, own, numbered, plan, show)
+        # DuckDB has given back its memory.
+        show(f"writing {out}")
+        table = _collect(temporary, graph, plan, smoothing, out)
+        write_hop_file(table)
+    return table
+
+
+def _check_out(out: Path, locations: list[Location]) -> None:
+    """Refuse a name that is no Parquet file, and the file of a table."""
+    if not out.name.lower().endswith(PARQUET) or out.is_dir():
+        raise BadInput(f"{out}: give the Parquet file to write, such as --out columns.parquet")
+    if not out.absolute().parent.is_dir():
+        raise BadInput(f"{out}: its folder does not exist; make {out.parent} first")
+    for location in locations:
+        path = None if location.path is None else Path(location.path).resolve()
+        if path in (out.resolve(), *out.resolve().parents):
+            raise BadInput(f"{out} is where the table {location.text} is: give another --out")
+
+
+def _encode_nodes(
+    engine: Engine, locations: Sequence[Location], edges: ir.Table, choices: TableChoices
+) -> tuple[TableGraph, ir.Table]:
+    """Return the nodes as a graph without features and edges, and their features in the engine."""
+    nodes, (of_nodes, of_edges) = engine.open(locations[0], "nodes"), locations
+    some = fetch_table(engine, edges.limit(SAMPLE_ROWS), of_edges.text, "edges")
+    table = fetch_table(engine, nodes, of_nodes.text, "nodes")
+    plan = make_plan(table, some, choices)
+    table = plan.with_missing_words(table)
+    problems = check_tables(table, None, plan, (*IDS, *TARGET, *COLUMNS))
+    refuse_errors(problems, table.name, None)
+    encoder, labels = TableEncoder.fit(table, plan), read_labels(table, plan)
+    roles = read_roles(table, plan.split_column, labels)
+    data = Data(
+        y=torch.from_numpy(labels.values),
+        num_classes=len(labels.names),
+        name=table.name,
+        roles=None if roles is None else torch.from_numpy(roles),
+    )
+    id_type = common_id_type(nodes[plan.id_column].type())
+    own = write_encoded(engine, table, plan, encoder, id_type)
+    ids = tuple(table.frame[plan.id_column])
+    return TableGraph(data, ids, labels.names, encoder, plan, tuple(problems)), own
+
+
+def _near(side: int) -> str:
+    return f"near-{side}.parquet"
+
+
+def _means_of(block: int) -> str:
+    return f"means-{block}.parquet"
+
+
+def _compute_blocks(
+    engine: Engine, own: ir.Table, edges: ir.Table, plan: HopPlan, show: Callable[[str], None]
+) -> Smoothing:
+    """Compute and store the means over neighbours; return how they are smoothed."""
     nodes, names = own.select("node"), feature_columns(plan.num_features)
     show("ordering the neighbours")
     # Ordered by node: DuckDB then adds up in a third less time, and in less memory.
-    files = [f"near-{side}.parquet" for side in range(2 if plan.directed else 1)]
     directions = [
-        engine.store(name, near.order_by(["node", "neighbour"]))
-        for name, near in zip(files, _directions(edges, plan.directed), strict=True)
+        engine.compute(_near(side), near.order_by(["node", "neighbour"]))
+        for side, near in enumerate(_directions(edges, plan.directed))
     ]
-    tables, strengths, stored = [own], [], []
+    sides, tables, strengths = len(directions), [own], []
+    prior = _prior(engine, own, names)
     for block in range(plan.num_blocks):
-        sides = len(directions)
         near, x = directions[block % sides], tables[max(0, block + 1 - sides)]
         show(f"hop {block // sides + 1}: strength of the smoothing")
         strengths.append(_estimate_strength(engine, near, x, names))
         show(f"hop {block // sides + 1}: means over neighbours")
-        means = _means(near, x, nodes, dict(zip(names, prior.tolist(), strict=True)), strengths[-1])
-        stored.append(f"hop-{block}.parquet")
-        tables.append(engine.store(stored[-1], means.order_by("node")))
-    smoothing = Smoothing(prior, torch.tensor(strengths))
-    return EngineHops(engine, plan, smoothing, tuple(stored), files[0])
+        means = _means(near, x, nodes, dict(zip(names, prior, strict=True)), strengths[-1])
+        tables.append(engine.compute(_means_of(block), means))
+    return Smoothing(torch.tensor(prior), torch.tensor(strengths))
+
+
+def _collect(
+    scratch: Path, graph: TableGraph, plan: HopPlan, smoothing: Smoothing, out: Path
+) -> HopTable:
+    """Read what the engine computed into the matrix that training reads from the file."""
+    names, sides = feature_columns(plan.num_features), 2 if plan.directed else 1
+    columns = torch.empty(len(graph.ids), plan.num_columns)
+    blocks = [ENCODED, *map(_means_of, range(plan.num_blocks))]
+    for block, stored in enumerate(blocks):
+        rows = read_scratch(scratch / stored, ["node", *names])
+        node, *values = (column.to_numpy() for column in rows.columns)
+        first = block * plan.num_features
+        columns.numpy()[node, first : first + len(names)] = np.column_stack(values)
+    for side in range(sides):
+        rows = read_scratch(scratch / _means_of(side), ["node", "number"])
+        columns.numpy()[rows["node"], side - sides] = np.log1p(rows["number"])
+    near = read_scratch(scratch / _near(0))
+    ends = [near[end].to_numpy() for end in ("node", "neighbour")]
+    data = graph.data
+    data.x = columns[:, : plan.num_features]
+    data.edge_index = torch.from_numpy(np.stack(ends[::-1] if plan.directed else ends))
+    if graph.plan.weight_column is not None:
+        data.edge_weight = torch.tensor(near["weight"].to_numpy())
+    if plan.directed:
+        data.directed = True
+    computed = HopColumns.computed(
+        columns, plan, smoothing, data.edge_index, data.get("edge_weight")
+    )
+    return HopTable(**vars(graph), columns=computed, path=out)
 
 
 def _directions(edges: ir.Table, directed: bool) -> list[ir.Table]:
     """Return the neighbours of each node, of weight above 0, in each direction."""
-    edges = edges.filter(edges.weight > 0).mutate(weight=edges.weight.cast("float64"))
+    edges = edges.filter(edges.weight > 0)
     into = edges.select("weight", node="target", neighbour="source")
     out_of = edges.select("weight", node="source", neighbour="target")
     return [into, out_of] if directed else [into.union(out_of)]
+
+
+def _prior(engine: Engine, own: ir.Table, names: Sequence[str]) -> list[float]:
+    """Return the mean of each column, and 0 for flags, in 32 bits."""
+    means = {f"{name}_mean": own[name].cast("float64").mean() for name in names}
+    flags = {f"{name}_flag": ((own[name] == 0) | (own[name] == 1)).all() for name in names}
+    of = engine.fetch(own.aggregate(**means, **flags)).to_pylist()[0]
+    prior = [0.0 if of[f"{name}_flag"] else of[f"{name}_mean"] for name in names]
+    return torch.tensor(prior).tolist()
 
 
 def _sums(near: ir.Table, values: ir.Table) -> ir.Table:
@@ -170,7 +231,7 @@ def _sums(near: ir.Table, values: ir.Table) -> ir.Table:
     names = [name for name in values.columns if name != "neighbour"]
     joined = near.inner_join(values, "neighbour")
     sums = {name: (joined.weight * joined[name].cast("float64")).sum() for name in names}
-    number, total = joined.count().cast("float64"), joined.weight.sum()
+    number, total = joined.count().cast("float64"), joined.weight.cast("float64").sum()
     return joined.group_by("node").aggregate(number=number, total=total, **sums)
 
 

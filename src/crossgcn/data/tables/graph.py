@@ -181,13 +181,8 @@ class Encoding(BaseModel):
 
 def describe_encoding(graph: TableGraph) -> Preprocess:
     """Return what is saved with a model trained on the graph."""
-    return as_preprocess(graph.classes, graph.encoder, graph.plan)
-
-
-def as_preprocess(classes: tuple[str, ...], encoder: TableEncoder, plan: TablePlan) -> Preprocess:
-    """Return what is saved with a model of encoded tables."""
-    encoding = Encoding(plan=plan, encoder=encoder).model_dump(mode="json")
-    return Preprocess(classes, encoder.space, encoding)
+    encoding = Encoding(plan=graph.plan, encoder=graph.encoder).model_dump(mode="json")
+    return Preprocess(graph.classes, graph.encoder.space, encoding)
 
 
 def read_encoding(preprocess: Preprocess) -> tuple[TableEncoder, TablePlan]:

@@ -29,7 +29,6 @@ PARQUET = (".parquet", ".pq")
 WORKBOOKS = (".xlsx",)
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-HEAD_BYTES = 1 << 18
 _LINE_END = re.compile(rb"[\r\n]")
 
 
@@ -79,7 +78,7 @@ def _read_file(path: Path, name: str, role: str) -> Table:
 
 def read_delimited(path: Path, name: str) -> Table:
     """Read a text file."""
-    content, _, encoding = _decode(_read_bytes(path, name))
+    content, encoding = _decode(_read_bytes(path, name))
     delimiter, headers = _read_header(content, path, name)
     if len(headers) > MOST_COLUMNS:  # before they are read
         clean_headers(headers, name)
@@ -141,25 +140,14 @@ def _refuse_first_wrong_row(content: bytes, delimiter: str, width: int, name: st
         csv.field_size_limit(limit)
 
 
-def read_head(path: Path, name: str) -> tuple[str, list[str], str]:
-    """Return the delimiter, the headers and the codec of a text file."""
-    content = _read_bytes(path, name, HEAD_BYTES)
-    if len(content) == HEAD_BYTES:
-        content = content[: content.rfind(b"\n") + 1] or content
-    content, codec, _ = _decode(content)
-    delimiter, headers = _read_header(content, path, name)
-    return delimiter, clean_headers(headers, name), codec
-
-
-def _read_bytes(path: Path, name: str, most: int = -1) -> bytes:
-    """Read the first ``most`` bytes of a file, unpacked, or all."""
+def _read_bytes(path: Path, name: str) -> bytes:
+    """Read a file, unpacked."""
     try:
         with path.open("rb") as file:
             if path.suffix.lower() != ".gz":
-                content = file.read(most)
+                content = file.read()
             else:
-                limit = unpack_limit(path) + 1 if most < 0 else most
-                content = gzip.GzipFile(fileobj=file).read(limit)
+                content = gzip.GzipFile(fileobj=file).read(unpack_limit(path) + 1)
                 check_unpacked(path, len(content))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise BadInput(f"{name} is not a complete gzip file ({error}); compress it again") from None
@@ -172,8 +160,8 @@ def _read_bytes(path: Path, name: str, most: int = -1) -> bytes:
     return content
 
 
-def _decode(content: bytes) -> tuple[bytes, str, str]:
-    """Return the text of a file in UTF-8, the codec of the file, and its encoding in words."""
+def _decode(content: bytes) -> tuple[bytes, str]:
+    """Return the text of a file in UTF-8, and its encoding in words."""
     # Windows has printable characters where Latin-1 has controls.
     codecs = {"utf8": "UTF-8", "cp1252": "latin-1", "latin-1": "latin-1"}
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -181,8 +169,8 @@ def _decode(content: bytes) -> tuple[bytes, str, str]:
     for codec, encoding in codecs.items():
         with suppress(UnicodeDecodeError):
             text = content.decode(codec)
-            return content if codec == "utf8" else text.encode(), codec, encoding
-    return content.decode(codec, "replace").encode(), codec, encoding
+            return content if codec == "utf8" else text.encode(), encoding
+    return content.decode(codec, "replace").encode(), encoding
 
 
 def _read_header(content: bytes, path: Path, name: str) -> tuple[str, list[str]]:
@@ -246,12 +234,6 @@ def read_parquet(path: Path, name: str) -> Table:
         content = pq.read_table(file)
         content.validate(full=True)
         return make_table(content.to_pandas(types_mapper=pd.ArrowDtype), name)
-
-
-def read_parquet_headers(path: Path, name: str) -> list[str]:
-    """Return the headers of a Parquet file."""
-    with reporting_damage(name), path.open("rb") as file:
-        return clean_headers(pq.ParquetFile(file).schema_arrow.names, name)
 
 
 @contextmanager
