@@ -73,14 +73,14 @@ def make_splits(
     """
     _check_request(protocol, num_splits, train, seed)
     if protocol == "random":
-        splits = [_from_roles(_own_roles(data)[0])] * (num_splits or NUM_RANDOM_SPLITS)
+        splits = [_from_roles(_graph_roles(data)[0])] * (num_splits or NUM_RANDOM_SPLITS)
         train = train or TRAIN_PER_CLASS
     elif protocol == "stratified":
         count = num_splits or NUM_STRATIFIED_SPLITS
         splits = [_stratify(data, seed, index) for index in range(count)]
         train = train or "all"
     else:
-        roles = _authors_roles(data) if protocol == "authors" else _own_roles(data)
+        roles = _authors_roles(data) if protocol == "authors" else _graph_roles(data)
         if len(roles) == 1 and num_splits is not None:
             roles = roles.expand(num_splits, -1)  # runs differ by their seeds
         if num_splits is not None and num_splits > len(roles):
@@ -141,7 +141,7 @@ def _check_split(split: Split, data: Data, where: str) -> None:
         )
 
 
-def _own_roles(data: Data) -> Tensor:
+def _graph_roles(data: Data) -> Tensor:
     roles: Tensor | None = getattr(data, "roles", None)
     if roles is None:
         raise BadInput(

@@ -154,7 +154,7 @@ WARNINGS: dict[str, list[Case]] = {
     "id-as-feature": [
         (
             nodes_with(number=[1000 + i * 7 % N for i in ROWS]),
-            *(E, {"numeric": ("number",)}, "models learn nodes by heart"),
+            *(E, {"numeric": ("number",)}, "models would memorise nodes"),
         )
     ],
     "left-out": [

@@ -173,7 +173,7 @@ def mixed_column(tables: CheckedTables) -> None:
 
 
 def id_as_feature(tables: CheckedTables) -> None:
-    """By a number of its own for every node, a model learns nodes by heart."""
+    """With another value for every node, a model memorises nodes instead of learning."""
     ids, num_rows = tables.nodes.distinct(tables.plan.id_column), len(tables.nodes)
     for column in tables.plan.features:
         distinct = tables.nodes.distinct(column.name)
@@ -182,7 +182,7 @@ def id_as_feature(tables: CheckedTables) -> None:
         are_whole = bool((np.floor(distinct.numbers) == distinct.numbers).all())
         are_dense = are_whole and np.ptp(distinct.numbers) < 1.1 * num_rows
         if column.kind == "categorical" or are_dense or distinct.texts == ids.texts:
-            message = "{value} is different for every node, like an id: models learn nodes by heart"
+            message = "{value} is different for every node, like an id: models would memorise nodes"
             remedy = "leave the column out with --ignore {column}"
             rows = np.ones(num_rows, bool)
             tables.add("warning", "id-as-feature", message, remedy, column.name, rows, count=1)
