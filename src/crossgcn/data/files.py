@@ -227,9 +227,6 @@ def _changed(path: Path, remedy: str) -> BadInput:
 
 Arrays = dict[str, NDArray[Any]]
 
-UNPACK_LIMIT = "CROSSGCN_UNPACK_LIMIT"
-"""Environment variable: bytes that an archive may unpack to."""
-
 _UNPACKED_BYTES, _UNPACKED_RATIO = 1 << 30, 100
 
 # Zip entries carry a time: always the earliest possible one, so that bytes are reproducible.
@@ -269,21 +266,16 @@ def read_npz(path: Path) -> Arrays:
 
 def check_unpacked(path: Path, unpacked: int) -> None:
     """Refuse a small archive with a huge content."""
-    limit = unpack_limit(path)
-    if unpacked > limit:
+    if unpacked > unpack_limit(path):
         raise BadInput(
             f"{path}: {path.stat().st_size:,} bytes unpack to {unpacked:,} or more, which exceeds "
-            f"{limit:,}; if you trust the file, set {UNPACK_LIMIT} to more bytes"
+            f"{unpack_limit(path):,}; if you trust the file, write it without compression"
         )
 
 
 def unpack_limit(path: Path) -> int:
-    """Return how many bytes an archive may unpack to."""
-    most = max(_UNPACKED_BYTES, _UNPACKED_RATIO * path.stat().st_size)
-    try:
-        return int(os.environ.get(UNPACK_LIMIT, most))
-    except ValueError:
-        raise BadInput(f"{UNPACK_LIMIT} must be a number of bytes") from None
+    """Return how many bytes an archive may unpack to: a gigabyte, or 100 times its size."""
+    return max(_UNPACKED_BYTES, _UNPACKED_RATIO * path.stat().st_size)
 
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

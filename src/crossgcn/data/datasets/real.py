@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.resources import as_file, files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -91,21 +91,16 @@ def prepare_real(
 
     What ``choices`` say about a column replaces the default of that column.
     """
-    tables = read_real(name)
-    defaults = _DEFAULTS[name.partition("/")[0]]
+    tables, defaults = read_real(name), _DEFAULTS[name.partition("/")[0]]
     target = choices.target or TABLES[name].target
-    named = {target, *(column for column, _ in choices.node_columns())}
-    merged: dict[str, Any] = {}
-    for field, given in choices:
-        default = getattr(defaults, field)
-        if isinstance(given, tuple):
-            given = (*(column for column in default if column not in named), *given)
-        merged[field] = default if given is None else given
-    merged["target"] = target
-    if choices.name_column is None and merged["name_column"] in named:
+    named = {target, *_named(choices)}
+    merged = defaults.model_dump() | choices.model_dump(exclude_defaults=True) | {"target": target}
+    for kind in ("categorical", "lists", "ignored", "missing"):
+        kept = tuple(each for each in getattr(defaults, kind) if each not in named)
+        merged[kind] = kept + getattr(choices, kind)
+    if choices.name_column is None and defaults.name_column in named:
         merged["name_column"] = None  # chosen as something else
-    nodes = make_table(tables.nodes, name)
-    edges = make_table(tables.edges, f"{name} (edges)")
+    nodes, edges = make_table(tables.nodes, name), make_table(tables.edges, f"{name} (edges)")
     return nodes, edges, TableChoices(**merged), tables.roles
 
 
@@ -115,26 +110,30 @@ def name_defaults(plan: TablePlan, name: str, choices: TableChoices) -> TablePla
     Args:
         choices: What the user chose.
     """
-    default, named = f"default of {name}", {column for column, _ in choices.node_columns()}
-    columns = [
-        column.model_copy(update={"reason": default})
-        if column.reason == "as chosen" and column.name not in named
-        else column
-        for column in plan.columns
-    ]
+    default, named, ignored = f"default of {name}", _named(choices), []
+    columns = []
+    for column in plan.columns:
+        if column.reason == "as chosen" and column.name not in named:
+            column = column.model_copy(update={"reason": default})
+            ignored += [column.name] * (column.kind == "ignored")
+        columns.append(column)
     reasons = [
-        reason.removesuffix("as chosen") + default
-        if reason.endswith(": as chosen") and reason.startswith(("ids", "edges"))
+        reason.replace(": as chosen", f": {default}")
+        if reason.startswith(("ids", "edges"))
         else reason
         for reason in plan.reasons
     ]
-    ignored = [c.name for c in columns if c.kind == "ignored" and c.reason == default]
     if ignored:
         reasons.append(
             f"left out by default of {name}: {', '.join(ignored)}; include one with --categorical "
             f"{ignored[0]}"
         )
     return plan.model_copy(update={"columns": tuple(columns), "reasons": tuple(reasons)})
+
+
+def _named(choices: TableChoices) -> set[str]:
+    """Return the columns of the node table that choices name."""
+    return {column for column, _ in choices.node_columns()}
 
 
 def _read_us_county(name: str) -> RealTables:
