@@ -27,20 +27,15 @@ from crossgcn.estimator.folder import describe_estimator, read_estimator
 from crossgcn.estimator.graph_input import FittedGraph, GraphArguments, row_names
 from crossgcn.estimator.labels import Labels, hold_out, tidy_labels, unknown_labels, weigh_rows
 from crossgcn.experiments.predict import class_scores
-from crossgcn.graph import PreparedGraph
-from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.neighbourhood import neighbour_labels
-from crossgcn.models.catalogue import build_model, first_layer_crosses, get_preset, has_orders
+from crossgcn.models.catalogue import first_layer_crosses, get_preset, has_orders
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.checkpoints import save_model
 from crossgcn.training.config import RunConfig
-from crossgcn.training.full_batch import fit_full_batch
-from crossgcn.training.loop import Diverged, TrainedModel
+from crossgcn.training.loop import Diverged
 from crossgcn.training.metrics import DEFAULT_METRICS, METRICS, check_metric, task_of_outputs
-from crossgcn.training.objective import fit_target_scale
-from crossgcn.training.rows import rows_of_hops, train_rows
-from crossgcn.training.trainer import seeded
+from crossgcn.training.trainer import Run, Trainer
 
 GRAPH_ARGUMENTS: dict[str, bool] = {"edge_index": True, "edge_weight": True, "node_index": True}
 """Arguments that scikit-learn passes on, if metadata routing is on."""
@@ -209,18 +204,17 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         if metric is None and (task == "regression" or config.takes_hops):
             metric = DEFAULT_METRICS[task]
         config = config.model_copy(update={"metric": metric, "class_weight": targets.class_weight})
-        with seeded(config.seed):
-            model = build_model(
-                config.model, graph.x.shape[1], num_outputs, **config.model_settings()
-            )
-        train, held = nodes[rows], None if held_out is None else nodes[held_out]
-        if task == "regression":
-            fit_target_scale(model, y_nodes[train])
+        train, nobody = nodes[rows], torch.empty(0, dtype=torch.long)
+        split = Split(train, nobody if held_out is None else nodes[held_out], nobody)
+        data = graph.to_data(y_nodes, num_outputs)
+        run = Run(config, split=0)
+        trainer = Trainer(data, [split], device=self.device, node_weights=row_weights)
+        model = trainer.build(run)
         if isinstance(model, CrossHops) and model.plan.num_labels:
             labels = neighbour_labels(y_nodes, train, num_outputs)
             prior = labels.values[labels.known].double().mean(dim=0)
             graph = replace(graph, labels=labels._replace(prior=prior))
-        result = self._train(model, graph, y_nodes, train, held, row_weights, config)
+        result = trainer.fit(run, model)
         if isinstance(result, Diverged):
             raise WorkFailed(
                 f"{result.reason}; standardise X (StandardScaler in a Pipeline), or lower "
@@ -245,49 +239,6 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         if targets.classes is not None:
             self.classes_: Labels = targets.classes
         return self
-
-    def _train(
-        self,
-        model: NodeClassifier,
-        graph: FittedGraph,
-        y: Tensor,
-        train: Tensor,
-        held_out: Tensor | None,
-        weights: Tensor | None,
-        config: RunConfig,
-    ) -> TrainedModel | Diverged:
-        """Train a model on nodes.
-
-        Args:
-            y: Target of each node.
-            held_out: The nodes that select the epoch; without them, the last epoch is kept.
-            weights: Weight of each training node in the loss.
-        """
-        data = graph.to_data()
-        edge_weight, nobody = data.get("edge_weight"), torch.empty(0, dtype=torch.long)
-        split = Split(train, nobody if held_out is None else held_out, nobody)
-        if isinstance(model, CrossHops):
-            columns = HopColumns(data.x, data.edge_index, edge_weight, hops=model.plan.hops)
-            labels = None if graph.labels is None else graph.labels._replace(prior=None)
-            return train_rows(
-                model,
-                rows_of_hops(model, columns, y, labels),
-                split,
-                config,
-                seed=config.seed,
-                device=self.device,
-                node_weights=weights,
-            )
-        return fit_full_batch(
-            model,
-            PreparedGraph(data.x, data.edge_index, edge_weight),
-            y,
-            split,
-            config,
-            seed=config.seed,
-            device=self.device,
-            node_weights=weights,
-        )
 
     def score(
         self,

@@ -104,14 +104,16 @@ class FittedGraph:
         data = canonical_graph(graph.to_data(), "X")
         return replace(graph, edge_index=data.edge_index, edge_weight=data.get("edge_weight"))
 
-    def to_data(self) -> Data:
+    def to_data(self, y: Tensor | None = None, num_classes: int | None = None) -> Data:
         """Return features and edges as models are trained on them."""
         return Data(
             x=_as_tensor(self.x),
             edge_index=self.edge_index,
             edge_weight=self.edge_weight,
-            y=torch.full((len(self.ids),), -1),
+            y=torch.full((len(self.ids),), -1) if y is None else y,
             num_nodes=len(self.ids),
+            num_classes=num_classes,
+            name="X",
         )
 
     def find(self, X: Any, index: Names[Any] | None, node_index: Any = None) -> NDArray[np.int64]:

@@ -78,6 +78,7 @@ class Trainer:
         columns: Columns of neighbourhoods that were computed before; those of another number of
             hops are computed here.
         training: Saved with the models: how to train them again.
+        node_weights: Weight of each training node of the splits in the loss.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Trainer:
         preprocess: Preprocess | None = None,
         columns: HopColumns | None = None,
         training: Mapping[str, Any] | None = None,
+        node_weights: Tensor | None = None,
     ) -> None:
         self.device = choose_device(device)
         self.y: Tensor = data.y
@@ -101,6 +103,7 @@ class Trainer:
         self.save_models = save_models
         self.threads = threads
         self.training = training
+        self.node_weights = node_weights
         self.preprocess = preprocess or Preprocess.numbered(data.num_classes)
         if preprocess is not None:
             self.description["preprocess_sha256"] = sha256_of_json(preprocess.to_json())
@@ -184,7 +187,7 @@ class Trainer:
         record["parameters"] = sum(weight.numel() for weight in model.parameters())
         with using_threads(self.threads):
             record["environment"] = describe_environment(self.device)
-            result = self._fit(run, model, on_epochs)
+            result = self.fit(run, model, on_epochs)
         if isinstance(result, Diverged):
             record["status"] = "diverged"
         else:
@@ -214,9 +217,10 @@ class Trainer:
             settings["directed"] = True
         return settings
 
-    def _fit(
-        self, run: Run, model: NodeClassifier, on_epochs: OnEpochs | None
+    def fit(
+        self, run: Run, model: NodeClassifier, on_epochs: OnEpochs | None = None
     ) -> TrainedModel | Diverged:
+        """Train the model of a run; nothing is written but checkpoints in its folder."""
         config, split = run.config, self.splits[run.split]
         seed = config.run_seed(run.split)
         if not isinstance(model, CrossHops):
@@ -228,6 +232,7 @@ class Trainer:
                 config,
                 seed=seed,
                 device=self.device,
+                node_weights=self.node_weights,
                 on_epochs=on_epochs,
             )
         checkpoint = None
@@ -240,6 +245,7 @@ class Trainer:
             config,
             seed=seed,
             device=self.device,
+            node_weights=self.node_weights,
             checkpoint=checkpoint,
             on_epochs=on_epochs,
         )
