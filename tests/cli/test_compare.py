@@ -71,7 +71,7 @@ def test_training_in_a_comparisons_folder_adds_the_weights(
         (("--num-layers", "0"), ("num_layers should be greater than or equal to 1", "got 0")),
         (("--order", "2,1", "--num-layers", "1,2"), ("names 2 layers, but num_layers is 1",)),
         (
-            ("--models", "gcn,mlp", "--set", "order_weights=mean"),
+            ("--models", "gcn,mlp", "--set", "order_weights=learned"),
             ("order_weights has no effect: gcn and mlp do not have it", "(cross-gcn,"),
         ),
         (("--hops", "4"), ("hops has no effect", "(cross-hops, mlp-hops")),
@@ -95,7 +95,7 @@ def test_details_of_a_model_reach_the_models_that_have_them(
         "--order",
         3,
         "--set",
-        "order_weights=mean",
+        "order_weights=learned",
         "--set",
         "first_order=release",
         "--set",
@@ -105,5 +105,5 @@ def test_details_of_a_model_reach_the_models_that_have_them(
     done = crossgcn("compare", graph_file, *TINY, *models, *details, "--json", "--out", "out")
     plain, cross = json.loads(done.stdout)["models"]
     assert (plain["order"], plain["order_weights"], plain["bias"]) == (None, None, True)
-    assert (cross["order"], cross["order_weights"], cross["bias"]) == (3, "mean", True)
+    assert (cross["order"], cross["order_weights"], cross["bias"]) == (3, "learned", True)
     assert cross["first_order"] == "release"

@@ -40,7 +40,7 @@ def test_neither_a_reader_that_leaves_nor_a_warning_of_an_import_stops_the_train
     graph_file: Path,
 ) -> None:
     command = [sys.executable, "-W", "error", *PROGRAM[1:], "train", str(graph_file), *QUICK]
-    command += ["--num-splits", "2", "--out", "out", "--verbose"]
+    command += ["--num-splits", "2", "--out", "out"]
     with subprocess.Popen(command, stdout=PIPE, stderr=subprocess.STDOUT) as run:
         assert run.stdout is not None
         run.stdout.close()

@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_refused(crossgcn: Command, folder: Path) -> None:
     run = folder / "winner"
     for options, words in (
         (("--node", "x"), "there is no node 'x' among the 3220"),
-        (("--order", 3), "--order 3, but this model crosses at most 2 columns"),
+        (("--order", 3), "--order 3, but this model has no terms of 3 columns"),
         (("--order", 2, "--node", "6075"), "give one of --node, --term and --order"),
         (("--class", "green"), "class"),
         (("--against", "democrat"), "--against names another class"),

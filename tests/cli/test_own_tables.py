@@ -178,12 +178,12 @@ def test_a_split_column_is_kept_to(crossgcn: Command, tables: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("train cora edges.csv", "edges.csv is one argument too many for cora"),
+        ("train cora edges.csv", "edges.csv is for tables of your own: leave it out"),
         ("train citeseer --target buys", "--target buys is for tables of your own"),
         ("train nodes.csv edges.csv", "give the column to predict as --target COLUMN"),
         ("train nodes.txt", "unknown dataset 'nodes.txt'"),
         ("check nodes.csv --categorical agee", "there is no column 'agee': did you mean 'age'"),
-        ("train nodes.csv --target blood --out .", "give the results their own folder"),
+        ("train nodes.csv --target blood --out .", "exists and is not empty: give another --out"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(

@@ -9,7 +9,7 @@ import typer
 
 from crossgcn.cli import options as o
 from crossgcn.cli.output import print_answer
-from crossgcn.cli.running import make_folder, set_verbosity, status
+from crossgcn.cli.running import be_quiet, make_folder, status
 from crossgcn.cli.tables import EdgesArgument, TableOptions, refuse_edges_of
 from crossgcn.data.datasets.catalogue import TABLES
 
@@ -33,7 +33,7 @@ def check(
     Errors prevent it (exit code 2), warnings do not. Each names file, row, value and remedy.
     Without --target, columns are listed and everything but the target is checked.
     """
-    set_verbosity(quiet)
+    be_quiet(quiet)
     with status("reading the tables"):
         from crossgcn.data.files import write_json
         from crossgcn.data.tables.checks import check_tables

@@ -12,11 +12,11 @@ from rich.text import Text
 from crossgcn.cli import options as o
 from crossgcn.cli.output import print_answer, print_line
 from crossgcn.cli.running import (
+    be_quiet,
     check_work,
     load_experiment,
     progress_bar,
     results_folder,
-    set_verbosity,
     terminal,
 )
 from crossgcn.cli.tables import Dataset, EdgesArgument, TableOptions, read_dataset
@@ -55,14 +55,13 @@ def compare(
     work: o.WorkOptions,
     as_json: o.JsonOption = False,
     quiet: o.QuietOption = False,
-    verbose: o.VerboseOption = False,
 ) -> None:
     """Train several models on the same splits and pair their results split by split.
 
     With tables of your own and --target COLUMN: do crosses help, does the graph, and what does an
     exact explanation cost against a black box? crossgcn check --help lists more options for them.
     """
-    set_verbosity(quiet, verbose)
+    be_quiet(quiet)
     given, how = training.settings(), check_work(work)
     names = None if models is None else o.parse_names(models, "--models")
     depths = o.parse_numbers(num_layers, "--num-layers")
@@ -73,7 +72,7 @@ def compare(
             f"{dataset} holds columns of crossgcn hops, for crossgcn train alone; give the tables "
             "of nodes and of edges"
         )
-    found = read_dataset(dataset, edges, tables, work.out)
+    found = read_dataset(dataset, edges, tables)
     if found.graph is None:
         prepared = _presets(found.name, given, names, baseline, depths, work.device)
     else:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from crossgcn.cli.options import JsonOption, QuietOption, RunArgument, option
 from crossgcn.cli.output import print_answer
-from crossgcn.cli.running import make_folder, set_verbosity, status
+from crossgcn.cli.running import be_quiet, make_folder, status
 from crossgcn.errors import BadInput, unknown_name
-
-if TYPE_CHECKING:
-    from crossgcn.experiments.run_folder import RunFolder
 
 
 def explain(
@@ -62,7 +59,7 @@ def explain(
     A score is a sum of terms: of single columns and of crosses, of the node itself and of its
     neighbourhood. A cross is what its columns do together, without what each does alone.
     """
-    set_verbosity(quiet)
+    be_quiet(quiet)
     if sum(each is not None for each in (node, term or None, order)) > 1:
         raise BadInput("give one of --node, --term and --order")
     with status("reading the run"):
@@ -99,8 +96,9 @@ def explain(
         frame = pd.DataFrame(summary["terms"][0]["cells"])
         parts = screens.term_screen(summary)
     else:
-        _check_order(trained, order)
         summary |= summaries.summarise_terms(trained, whole, top, order, output)
+        if order is not None and not summary["terms"]:
+            raise BadInput(f"--order {order}, but this model has no terms of {order} columns")
         frame, parts = whole.to_frame(), screens.terms_screen(summary)
     if file is not None:
         write_table(file, frame.drop(columns="columns", errors="ignore"))
@@ -118,14 +116,3 @@ def _contrast(classes: Any, class_name: str | None, against: str | None) -> tupl
         return None
     other = next(name for name in classes if name != class_name)
     return class_name, other if against is None else against
-
-
-def _check_order(trained: RunFolder, order: int | None) -> None:
-    model = trained.saved.model
-    first = model if hasattr(model, "plan") else model.layers[0]
-    highest = int(getattr(first, "order", 1))
-    if order is not None and order > highest:
-        raise BadInput(
-            f"--order {order}, but this model crosses at most {highest} columns; ask for no "
-            "more, or train a model of higher order"
-        )

@@ -64,7 +64,6 @@ DatasetArgument = Annotated[
 RunArgument = Annotated[Path, argument("Folder written by crossgcn train.", "RUN")]
 JsonOption = Annotated[bool, option("Print one JSON object on stdout.", "--json")]
 QuietOption = Annotated[bool, option("No progress, no notes.", "--quiet", "-q")]
-VerboseOption = Annotated[bool, option("A line for every finished run.", "--verbose")]
 
 
 def _list_settings(wanted: bool) -> None:

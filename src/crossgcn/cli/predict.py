@@ -8,7 +8,7 @@ from typing import Annotated
 
 from crossgcn.cli.options import JsonOption, QuietOption, RunArgument, argument, option
 from crossgcn.cli.output import print_answer
-from crossgcn.cli.running import set_verbosity, status, terminal
+from crossgcn.cli.running import be_quiet, status, terminal
 from crossgcn.errors import BadInput
 
 
@@ -38,7 +38,7 @@ def predict(
     New nodes are predicted with their edges, without training again. Ids and classes are written
     as they are in your table.
     """
-    set_verbosity(quiet)
+    be_quiet(quiet)
     for table in (nodes, edges):
         if table is not None and out.exists() and table.exists() and out.samefile(table):
             raise BadInput(f"--out {out} is one of the tables: give the name of another file")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from crossgcn.cli.options import JsonOption, QuietOption, RunArgument, option
 from crossgcn.cli.output import print_answer
-from crossgcn.cli.running import progress_bar, set_verbosity, status
+from crossgcn.cli.running import be_quiet, progress_bar, status
 
 
 def report(
@@ -32,7 +32,7 @@ def report(
 
     The page needs no network and no other file.
     """
-    set_verbosity(quiet)
+    be_quiet(quiet)
     path = run / "report.html" if out is None else out
     with status("reading the run"):
         from crossgcn.experiments.run_folder import open_run, refuse_overwriting

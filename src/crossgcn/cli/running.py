@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shlex
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,33 +34,18 @@ if TYPE_CHECKING:
     from crossgcn.experiments.experiment import Experiment
     from crossgcn.training.config import RunConfig
 
-_LOGGER = logging.getLogger(__name__)
+_QUIET = False
 
 
-class _ToStderr(logging.Handler):
-    """Prints to ``sys.stderr`` as it is now: a progress bar replaces it while it is shown."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr)
-
-
-_SILENT = False
-
-
-def set_verbosity(quiet: bool, verbose: bool = False) -> None:
-    """Follow ``--quiet`` and ``--verbose`` from here on."""
-    global _SILENT
-    if quiet and verbose:
-        raise BadInput("--quiet and --verbose contradict each other: leave one out")
-    _SILENT = quiet
-    logger = logging.getLogger("crossgcn")
-    logger.handlers = [_ToStderr()] if verbose else []
-    logger.setLevel(logging.INFO if verbose else logging.NOTSET)
+def be_quiet(quiet: bool) -> None:
+    """Follow ``--quiet`` from here on."""
+    global _QUIET
+    _QUIET = quiet
 
 
 def terminal() -> Console:
     """Return the console for progress and notes; it is silent with ``--quiet``."""
-    return SafeConsole(stderr=True, quiet=_SILENT)
+    return SafeConsole(stderr=True, quiet=_QUIET)
 
 
 def status(words: str) -> Status:
@@ -143,7 +126,6 @@ def load_experiment(
         from crossgcn.training.device import check_precision, choose_device
 
         for config in configs:
-            _LOGGER.info("settings of %s: %s", config.model, config.identity())
             check_precision(config.precision, choose_device(device))
         if graph is None:
             return Experiment(configs)

@@ -127,7 +127,6 @@ def read_dataset(
     name: str | None,
     edges: Path | None,
     tables: TableOptions,
-    out: Path | None,
     config: Path | None = None,
 ) -> Dataset:
     """Read the tables that the arguments of a command name, if they name tables.
@@ -136,21 +135,23 @@ def read_dataset(
     the columns, and warnings, go to stderr.
 
     Args:
-        out: Folder for the results; refused if it is that of the tables.
         config: Settings file, which may name the dataset.
     """
     found = Dataset(name, edges, tables)
     if config is not None:
         found = _named_in(config, found)
     if not is_table(found.name):
-        _refuse_unless_tables(found)
+        _refuse_options_of_tables(found)
         return found
     if found.name in TABLES:
         refuse_edges_of(found.name, found.edges)
     elif (columns := _read_hops(found)) is not None:
         return replace(found, graph=columns)
-    else:
-        _check_files(found.name, found, out)
+    elif found.tables.target is None:
+        raise BadInput(
+            f"{found.name} is a table: give the column to predict as --target COLUMN "
+            f"({found.tables.command('check', found.name, found.edges)} lists the columns)"
+        )
     with status(f"reading {found.name}"):
         from crossgcn.data.datasets.real import load_real
         from crossgcn.data.tables.graph import load_tables
@@ -221,37 +222,17 @@ def _read_hops(given: Dataset) -> HopTable | None:
     return table
 
 
-def _check_files(nodes: str, given: Dataset, out: Path | None) -> None:
-    """Refuse tables that are where the results go, or without a column to predict."""
-    for table in (Path(nodes), given.edges):
-        if out is not None and table is not None and out.resolve() == table.resolve().parent:
-            raise BadInput(
-                f"--out {out} is where {table.name} is: give the results their own folder"
-            )
-    if given.tables.target is None:
-        raise BadInput(
-            f"{nodes} is a table: give the column to predict as --target COLUMN "
-            f"({given.tables.command('check', nodes, given.edges)} lists the columns)"
-        )
-
-
-def _refuse_unless_tables(given: Dataset) -> None:
+def _refuse_options_of_tables(given: Dataset) -> None:
     """Refuse a second file and options for tables with a dataset that is no table."""
-    name, options = given.name or "citeseer", given.tables.given()
-    if not options and given.edges is None:
-        return
-    if Path(name).exists():
-        raise BadInput(
-            f"{name}: cannot tell that it is a table: end its name in one of "
-            f"{', '.join(TABLE_ENDINGS)}"
-        )
-    remedy = f"give two files, NODES.csv and EDGES.csv (or .tsv, .parquet), in place of {name}"
-    if given.edges is not None:
-        raise BadInput(
-            f"{given.edges} is one argument too many for {name}: {remedy}, or leave it out"
-        )
-    option, value = next(iter(options.items()))
-    raise BadInput(f"{option_name(option)} {value} is for tables of your own: {remedy}")
+    name = given.name or "citeseer"
+    options = [f"{option_name(each)} {value}" for each, value in given.tables.given().items()]
+    for each in [given.edges, *options]:
+        if each is not None:
+            endings = f", with names that end in {', '.join(TABLE_ENDINGS)}"
+            raise BadInput(
+                f"{each} is for tables of your own: leave it out, or give two files, NODES.csv and "
+                f"EDGES.csv, in place of {name}{endings if Path(name).exists() else ''}"
+            )
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from crossgcn.cli import options as o
 from crossgcn.cli.output import print_answer, print_line
 from crossgcn.cli.running import (
+    be_quiet,
     check_work,
     load_experiment,
     progress_bar,
     results_folder,
-    set_verbosity,
 )
 from crossgcn.cli.tables import EdgesArgument, TableOptions, read_dataset
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
@@ -50,17 +50,16 @@ def train(
     work: o.WorkOptions,
     as_json: o.JsonOption = False,
     quiet: o.QuietOption = False,
-    verbose: o.VerboseOption = False,
 ) -> None:
     """Train one model on many splits and report its scores on test nodes.
 
     By default the paper's protocol; with tables of your own and --target COLUMN, cross-hops on 10
     stratified splits. crossgcn check --help lists more options for the columns of tables.
     """
-    set_verbosity(quiet, verbose)
+    be_quiet(quiet)
     given = training.settings(model=model, num_layers=num_layers, order_weights=order_weights)
     how = check_work(work)
-    found = read_dataset(dataset, edges, tables, work.out, config)
+    found = read_dataset(dataset, edges, tables, config)
     graph = found.graph
     hop_file = getattr(graph, "path", None)
     if hop_file is not None and config is None and model in (None, "cross-hops"):

@@ -6,7 +6,6 @@ result. A finished run is on disk before the next starts.
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import os
 import signal
@@ -21,8 +20,6 @@ from typing import Any
 from crossgcn.errors import WorkFailed
 from crossgcn.training.records import finished_run
 from crossgcn.training.trainer import Record, Run, Trainer
-
-_LOGGER = logging.getLogger(__name__)
 
 
 def train_many(
@@ -53,7 +50,6 @@ def train_many(
 
     def keep(position: int, record: Record) -> None:
         records[position] = record
-        _LOGGER.info("%s", _describe(runs[position], record))
         if on_record is not None:
             on_record(position, record)
 
@@ -97,15 +93,6 @@ def count_epochs(
             on_epochs(done, total)
 
     return count
-
-
-def _describe(run: Run, record: Record) -> str:
-    """Return one line about a finished run."""
-    words = [f"{run.config.model}, split {run.split}"]
-    words += [f"best epoch {record['best_epoch']}"] if "best_epoch" in record else []
-    for name, value in (record.get("test") or {}).items():
-        words.append(f"test {name} {value:.4f}")
-    return ", ".join([*words, f"{record.get('seconds', 0):.1f} s"])
 
 
 Result = tuple[int, Record | WorkFailed]
