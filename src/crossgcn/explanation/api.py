@@ -11,14 +11,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.tables.graph import read_encoding
 from crossgcn.data.tables.kinds.numeric import NumberEncoder
-from crossgcn.errors import BadInput, unknown_name
+from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import RunFolder, open_run
 from crossgcn.explanation.columns import Names
 from crossgcn.explanation.explainer import Explainer
@@ -26,7 +25,7 @@ from crossgcn.explanation.hops import HopExplainer
 from crossgcn.explanation.layered import LayeredExplainer
 from crossgcn.explanation.node import NodeExplanation
 from crossgcn.explanation.products import products, refuse_columns
-from crossgcn.explanation.reading import read_layers, read_model
+from crossgcn.explanation.reading import read_layers
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 
@@ -43,7 +42,6 @@ def explain(
     feature_names: FeatureNames = None,
     classes: Sequence[Any] | None = None,
     contrast: Contrast = None,
-    train_nodes: Tensor | None = None,
     relation: str = "neighbours",
 ) -> Any:
     """Return the scores of a model as exact sums of purified terms of columns.
@@ -51,15 +49,14 @@ def explain(
     Args:
         model: A trained model, a fitted estimator, or a run: the folder that ``crossgcn train``
             wrote, which knows everything below.
-        data: The graph, for a model. For an estimator the rows to explain, as ``predict`` takes
-            them; by default the graph of its fit.
+        data: The graph, for a model; with ``train_mask``, if the model sees the labels of
+            neighbours in the training set. For an estimator the rows to explain, as ``predict``
+            takes them; by default the graph of its fit.
         edge_index: The edges between the rows of an estimator.
         node: Explain this node only: its number, its row in ``data``, or its id in a run.
         feature_names: One name per feature, or a feature space, which also knows their columns.
         classes: Names of the classes.
         contrast: Two of the classes: why the first and not the second.
-        train_nodes: The training nodes of a :class:`~crossgcn.CrossHops` that sees the labels
-            of neighbours; ``data.train_mask`` by default.
         relation: What neighbours are called.
 
     Returns:
@@ -74,7 +71,7 @@ def explain(
     if isinstance(model, str | PathLike):
         model = open_run(Path(model))
     if isinstance(model, RunFolder):
-        given = (data, edge_index, feature_names, classes, train_nodes)
+        given = (data, edge_index, feature_names, classes)
         if any(each is not None for each in given):
             raise BadInput("a run knows its graph and its names: give node and contrast only")
         explainer = _explainer_of_run(model, contrast)
@@ -89,7 +86,7 @@ def explain(
             num_rows=num_rows,
             rows=rows,
         )
-        labels = _labels(model, data, train_nodes, len(names.classes))
+        labels = _labels(model, data, len(names.classes))
         explainer = make_explainer(model, data, names, labels, contrast)
     reason = explainer.refusal()
     if isinstance(explainer, LayeredExplainer) and reason and node is None and contrast is None:
@@ -115,15 +112,11 @@ def make_explainer(
         labels: What neighbours show of their labels to a :class:`~crossgcn.CrossHops`.
         contrast: Names of two classes.
     """
-    pair = _check_contrast(contrast, names.classes)
     if not isinstance(model, CrossHops):
-        scale = getattr(model, "target_scale", None)
-        mean, deviation = (0.0, 1.0) if scale is None else scale.tolist()
-        reading = read_model(model, data)
-        return LayeredExplainer(reading, names, target_scale=(mean, deviation), contrast=pair)
+        return LayeredExplainer(model, data, names, contrast)
     if data.edge_index is None:
         raise BadInput("cross-hops reads edges: give data with an edge_index")
-    return HopExplainer(model, data, names, labels=labels, contrast=pair)
+    return HopExplainer(model, data, names, contrast, labels)
 
 
 def can_be_explained(model: nn.Module) -> bool:
@@ -189,30 +182,17 @@ def _unwrap(
     return model.model_, feature_names, classes
 
 
-def _labels(
-    model: nn.Module, data: Data, train_nodes: Any, num_classes: int
-) -> NeighbourLabels | None:
-    """Return what neighbours show of the labels of training nodes, given as numbers or mask."""
-    if not isinstance(model, CrossHops):
-        if train_nodes is not None:
-            raise BadInput("train_nodes are for cross-hops; leave them out for this model")
+def _labels(model: nn.Module, data: Data, num_classes: int) -> NeighbourLabels | None:
+    """Return what neighbours show of the labels of training nodes."""
+    if not isinstance(model, CrossHops) or not model.plan.num_labels:
         return None
-    if not model.plan.num_labels:
-        return None
-    chosen = data.get("train_mask") if train_nodes is None else train_nodes
-    if chosen is None:
+    mask = data.get("train_mask")
+    if mask is None or mask.shape != (data.num_nodes,):
         raise BadInput(
-            "this model sees the labels of neighbours in the training set: give train_nodes"
+            "this model sees the labels of neighbours in the training set: give the graph a "
+            "train_mask with one entry per node"
         )
-    chosen = torch.as_tensor(chosen)
-    if chosen.dtype == torch.bool:
-        if chosen.shape != (data.num_nodes,):
-            raise BadInput(
-                f"train_nodes is a mask of shape {list(chosen.shape)}, but the graph has "
-                f"{data.num_nodes} nodes; give one entry per node, or numbers of nodes"
-            )
-        chosen = chosen.nonzero()
-    return neighbour_labels(data.y, chosen.flatten(), num_classes)
+    return neighbour_labels(data.y, mask.nonzero().flatten(), num_classes)
 
 
 def _check_classes(classes: Sequence[Any] | None, model: nn.Module) -> tuple[str, ...]:
@@ -228,16 +208,6 @@ def _check_classes(classes: Sequence[Any] | None, model: nn.Module) -> tuple[str
             "give one name per class, in the order of their numbers"
         )
     return tuple(map(str, classes))
-
-
-def _check_contrast(contrast: Contrast, classes: Sequence[str]) -> tuple[int, int] | None:
-    if contrast is None:
-        return None
-    for name in contrast:
-        if str(name) not in classes:
-            raise unknown_name("class", str(name), classes)
-    first, second = (classes.index(str(name)) for name in contrast)
-    return first, second
 
 
 def _check_features(space: FeatureNames, num_features: int) -> FeatureSpace:

@@ -13,7 +13,7 @@ import numpy as np
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.tables.kinds.numeric import MAX_DEVIATIONS
-from crossgcn.errors import BadInput
+from crossgcn.errors import BadInput, unknown_name
 from crossgcn.explanation.polynomial import Floats, Ints, as_array
 from crossgcn.graph.hops import HopPlan
 from crossgcn.graph.standardise import Scale
@@ -75,6 +75,15 @@ class Names:
     def show(self, node: int) -> str:
         """Return how a node is shown."""
         return str(node) if self.shown is None else self.shown[node]
+
+    def pair(self, contrast: tuple[Any, Any] | None) -> tuple[int, int] | None:
+        """Return the positions of two classes."""
+        for name in contrast or ():
+            if str(name) not in self.classes:
+                raise unknown_name("class", str(name), self.classes)
+        if contrast is None:
+            return None
+        return self.classes.index(str(contrast[0])), self.classes.index(str(contrast[1]))
 
     def limits(self, column: str) -> tuple[float, float]:
         """Return the numbers beyond which the encoding of a column is the same."""

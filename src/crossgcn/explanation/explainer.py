@@ -20,7 +20,7 @@ class Explainer(ABC):
     Args:
         columns: The columns that terms have. The first ``num_inputs`` are the groups of inputs.
         polynomial: What the model computes of the inputs of a node: scores, or hidden units.
-        contrast: Explain the score of one class minus that of another.
+        contrast: Two of the classes: why the first and not the second.
     """
 
     meaning: ClassVar[str]
@@ -34,10 +34,10 @@ class Explainer(ABC):
         columns: tuple[Column, ...],
         num_inputs: int,
         polynomial: Polynomial,
-        contrast: tuple[int, int] | None,
+        contrast: tuple[Any, Any] | None,
     ) -> None:
         self.names, self.columns, self.polynomial = names, columns, polynomial
-        self.contrast, self._num_inputs = contrast, num_inputs
+        self._pair, self._num_inputs = names.pair(contrast), num_inputs
 
     @property
     @abstractmethod
@@ -101,7 +101,7 @@ class Explainer(ABC):
             rest = make_term((), self.columns, unlisted, self.polynomial.bags, num_fitted)
         scores = self._scores(terms.scores)
         return Explanation(
-            *name_outputs(self.names.classes, self.contrast),
+            *name_outputs(self.names.classes, self._pair),
             nodes,
             scores,
             scores[:num_fitted].mean(axis=0),

@@ -26,11 +26,10 @@ _MOST_NEIGHBOURS = 200
 
 
 class HopExplainer(Explainer):
-    """Explains a :class:`~crossgcn.CrossHops` on a graph.
+    """Explains a :class:`~crossgcn.CrossHops`.
 
     Args:
         labels: What neighbours show of their labels.
-        contrast: See :class:`Explainer`.
     """
 
     meaning = (
@@ -44,9 +43,8 @@ class HopExplainer(Explainer):
         model: CrossHops,
         data: Data,
         names: Names,
-        *,
+        contrast: tuple[Any, Any] | None = None,
         labels: NeighbourLabels | None = None,
-        contrast: tuple[int, int] | None = None,
     ) -> None:
         self.model, self.data, self.labels = model, data, labels
         if model.target_scale is not None:
@@ -54,7 +52,7 @@ class HopExplainer(Explainer):
             names = replace(names, numbers={**names.numbers, names.classes[0]: (mean, deviation)})
         columns = hop_columns(model.plan, names, model.scale)
         num_classes = len(names.classes)
-        polynomial = Polynomial.of_model(model, margins(num_classes, contrast))
+        polynomial = Polynomial.of_model(model, margins(num_classes, names.pair(contrast)))
         super().__init__(names, columns, len(columns), polynomial, contrast)
         self._of_classes = Polynomial.of_model(model, np.eye(num_classes))
         weight = data.get("edge_weight")

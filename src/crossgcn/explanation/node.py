@@ -13,9 +13,8 @@ from crossgcn.explanation.terms import SCOPES, Explanation, Term, score_name
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
-_LARGEST = 100
+_LARGEST, _SHOWN = 100, 12
 
 
 class NodeExplanation:
@@ -131,19 +130,10 @@ class NodeExplanation:
             }
         )
 
-    def plot(self, *, top: int = 10, ax: Axes | None = None) -> Axes:
-        """Draw the way from the average to the score: the largest terms, and the rest summed."""
-        from crossgcn.explanation.figures import plot_node
-
-        return plot_node(self, top, ax)
-
     def __repr__(self) -> str:
-        head = f"node {self.name}, {score_name(self.output, self.unit)}"
-        lines = [head, f"  {self.average:+.4g}  average"]
-        for term, value in list(zip(self.terms, self.values.tolist(), strict=True))[:12]:
-            shown = ", ".join(self.shown(term))
-            lines.append(f"  {value:+.4g}  {term.name[:60]}" + (f" ({shown})" if shown else ""))
-        if len(self.terms) > 12:
-            rest = float(self.values[12:].sum())
-            lines.append(f"  {rest:+.4g}  {len(self.terms) - 12:,} other terms")
-        return "\n".join([*lines, f"  {self.score:+.4g}  score"])
+        shown = self.to_frame().head(_SHOWN)[["term", "value", "shown"]]
+        return (
+            f"node {self.name}, {score_name(self.output, self.unit)}: score {self.score:+.4g}, "
+            f"average {self.average:+.4g}, {len(self.terms):,} terms\n"
+            + shown.to_string(index=False, max_colwidth=50)
+        )

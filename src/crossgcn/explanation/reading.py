@@ -152,7 +152,7 @@ def read_layer(module: nn.Module, position: int) -> Layer:
         raise NotASum(
             f"{where} combines its orders by {type(transform.aggregator).__name__}, which is not a "
             "weighted sum of products and has no exact explanation; explain a model with 'gated', "
-            "'per-unit', 'learned', 'fixed' or 'mean' order weights"
+            "'per-unit', 'learned' or 'fixed' order weights"
         )
     weight, alpha = as_array(transform.weight), as_array(orders)
     if not (np.isfinite(weight).all() and np.isfinite(alpha).all()):

@@ -24,7 +24,6 @@ from crossgcn.explanation.purify import Key
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
     from crossgcn.explanation.explainer import Explainer
     from crossgcn.explanation.node import NodeExplanation
@@ -239,12 +238,6 @@ class Explanation:
             for row in self.to_json(top, order)
         ]
         return pd.DataFrame(rows, columns=names)
-
-    def plot(self, output: int = 0, *, top: int = 10, ax: Axes | None = None) -> Axes:
-        """Draw the importance of the strongest terms of one score as bars with error bars."""
-        from crossgcn.explanation.figures import plot_terms
-
-        return plot_terms(self, output, top, ax)
 
     @cached_property
     def place_of(self) -> dict[int, int]:
