@@ -76,18 +76,21 @@ def explain(
             raise BadInput("a run knows its graph and its names: give node and contrast only")
         explainer = _explainer_of_run(model, contrast)
     else:
-        data, rows = _graph_of(model, data, edge_index)
-        model, feature_names, classes = _unwrap(model, feature_names, classes)
-        num_rows = data.x.shape[0] if rows is None else len(rows)
+        graph, rows = _graph_of(model, data, edge_index)
+        if classes is None:
+            classes = getattr(model, "classes_", None)
+        if feature_names is None:
+            feature_names = getattr(model, "feature_names_in_", None)
+        model = getattr(model, "model_", model)
         names = Names(
-            _check_features(feature_names, data.x.shape[1]),
+            _check_features(feature_names, graph.x.shape[1]),
             _check_classes(classes, model),
             relation,
-            num_rows=num_rows,
+            num_rows=graph.x.shape[0] if rows is None else len(rows),
             rows=rows,
         )
-        labels = _labels(model, data, len(names.classes))
-        explainer = make_explainer(model, data, names, labels, contrast)
+        labels = _labels(model, graph, len(names.classes))
+        explainer = make_explainer(model, graph, names, labels, contrast)
     reason = explainer.refusal()
     if isinstance(explainer, LayeredExplainer) and reason and node is None and contrast is None:
         return products(explainer.reading, explainer.names, reason)
@@ -154,6 +157,11 @@ def _explainer_of_run(run: RunFolder, contrast: Contrast) -> Explainer:
 
 def _graph_of(model: Any, data: Any, edge_index: Any) -> tuple[Any, Any]:
     """Return the graph to explain, and the node that each row of an estimator is."""
+    if not isinstance(getattr(model, "model_", model), nn.Module):
+        raise BadInput(
+            f"a {type(model).__name__} was given, which holds no trained model; give a model, an "
+            "estimator after its fit, or the folder of a run"
+        )
     if hasattr(model, "explained_graph") and not isinstance(data, Data):
         graph: tuple[Any, Any] = model.explained_graph(data, edge_index)
         return graph
@@ -162,24 +170,6 @@ def _graph_of(model: Any, data: Any, edge_index: Any) -> tuple[Any, Any]:
     if not isinstance(data, Data):
         raise BadInput("give the graph of the model as a torch_geometric.data.Data, with its x")
     return data, None
-
-
-def _unwrap(
-    model: Any, feature_names: FeatureNames, classes: Sequence[Any] | None
-) -> tuple[Any, FeatureNames, Sequence[Any] | None]:
-    """Return the model of an estimator, and the names that it knows."""
-    if isinstance(model, nn.Module):
-        return model, feature_names, classes
-    if not hasattr(model, "model_"):
-        raise BadInput(
-            f"a {type(model).__name__} was given, which holds no trained model; give a model, an "
-            "estimator after its fit, or the folder of a run"
-        )
-    if classes is None and hasattr(model, "classes_"):
-        classes = list(model.classes_)
-    if feature_names is None and hasattr(model, "feature_names_in_"):
-        feature_names = [str(name) for name in model.feature_names_in_]
-    return model.model_, feature_names, classes
 
 
 def _labels(model: nn.Module, data: Data, num_classes: int) -> NeighbourLabels | None:
@@ -210,11 +200,10 @@ def _check_classes(classes: Sequence[Any] | None, model: nn.Module) -> tuple[str
     return tuple(map(str, classes))
 
 
-def _check_features(space: FeatureNames, num_features: int) -> FeatureSpace:
-    if space is None:
+def _check_features(names: FeatureNames, num_features: int) -> FeatureSpace:
+    if names is None:
         return FeatureSpace.unnamed(num_features)
-    if not isinstance(space, FeatureSpace):
-        space = FeatureSpace.named(space)
+    space = names if isinstance(names, FeatureSpace) else FeatureSpace.named(list(map(str, names)))
     if len(space) != num_features:
         raise BadInput(
             f"{len(space)} feature names were given, but the graph has {num_features} features; "

@@ -19,7 +19,6 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from crossgcn.errors import BadInput
 from crossgcn.explanation.columns import Names
@@ -103,26 +102,23 @@ def products(reading: Reading, names: Names, reason: str = "") -> Products:
     Two features of one column are not multiplied. Products of more features are not listed.
     """
     outputs, unit = name_outputs(names.classes)
-    layer, inputs = reading.layers[0].polynomial, reading.inputs
-    readout = margins(len(names.classes)) @ _readout(reading)
-    binary, scope = _binary(inputs), "both" if reading.has_edges else "own"
+    columns, fields = reading.inputs.tocsc(), names.features.fields
+    scope = "both" if reading.has_edges else "own"
     records = []
-    for pairs in (False, True)[: layer.order]:
-        best = _strongest(layer, readout, inputs, names, pairs, bool(binary.all()))
+    for pairs in (False, True)[: reading.layers[0].polynomial.order]:
+        best = _strongest(reading, np.unique(np.array(fields), return_inverse=True)[1], pairs)
         for output, (tuples, weights, sizes) in zip(outputs, best, strict=True):
-            counts = np.diff(_values(inputs, tuples).indptr).tolist()
-            for each, weight, size, nodes in zip(
-                tuples, weights.tolist(), sizes.tolist(), counts, strict=True
-            ):
-                columns = [names.features.names[place] for place in each]
-                cell = {"names": columns, "contribution": weight, "nodes": nodes}
-                inside = (
-                    {"cells": [cell]}
-                    if binary[each].all()
-                    else {"slope": float(np.sign(weight)) * size}
-                )
-                record = {"class": output, "columns": columns, "scope": scope, "importance": size}
-                records.append(record | {"error": None, "weight": weight, "nodes": nodes} | inside)
+            for each, weight, size in zip(tuples, weights.tolist(), sizes.tolist(), strict=True):
+                values = columns[:, each].toarray()
+                nodes = int(np.count_nonzero(values.all(axis=1)))
+                called = [names.features.names[place] for place in each]
+                record = {"class": output, "columns": called, "scope": scope, "importance": size}
+                record |= {"error": None, "weight": weight, "nodes": nodes}
+                if np.isin(values, (0, 1)).all():
+                    record["cells"] = [{"names": called, "contribution": weight, "nodes": nodes}]
+                else:
+                    record["slope"] = float(np.sign(weight)) * size
+                records.append(record)
     rank = {name: place for place, name in enumerate(outputs)}
     records.sort(key=lambda record: (rank[record["class"]], -record["importance"]))
     return Products(outputs, unit, records, reason)
@@ -149,19 +145,18 @@ def weigh(layer: Polynomial, tuples: Ints, binary: bool) -> Floats:
     return together if not second else together - units(alone[0]) - units(alone[1])
 
 
-def _strongest(
-    layer: Polynomial,
-    readout: Floats,
-    inputs: sp.csr_array,
-    names: Names,
-    pairs: bool,
-    binary: bool,
-) -> list[tuple[Ints, Floats, Floats]]:
-    """Return the strongest products for each score: features, weights and importances."""
-    nothing = np.zeros((0, 1 + pairs), np.int64), np.zeros(0), np.zeros(0)
-    best = [nothing] * len(readout)
-    fields = np.unique(np.array(names.features.fields), return_inverse=True)[1]
-    for tuples, means, squares in _occurring(inputs, fields, pairs):
+def _strongest(reading: Reading, fields: Ints, pairs: bool) -> list[tuple[Ints, Floats, Floats]]:
+    """Return the strongest products for each score: features, weights and importances.
+
+    Args:
+        fields: Number of the column of each feature.
+        pairs: Products of two features, or else single features.
+    """
+    layer, readout = reading.layers[0].polynomial, _readout(reading)
+    readout = margins(len(readout)) @ readout
+    binary = bool((reading.inputs.data == 1).all())
+    best = [(np.zeros((0, 1 + pairs), np.int64), np.zeros(0), np.zeros(0))] * len(readout)
+    for tuples, means, squares in _occurring(reading.inputs, fields, pairs):
         weights = weigh(layer, tuples, binary) @ readout.T
         deviations = np.sqrt(np.maximum(squares - means**2, 0.0))
         sizes = np.abs(weights) * deviations[:, np.newaxis]
@@ -202,20 +197,3 @@ def _readout(reading: Reading) -> Floats:
     for layer, hidden in zip(reading.layers[:0:-1], reading.outputs[-2::-1], strict=True):
         out = (out @ layer.polynomial.weights[0]) * (hidden > 0).mean(axis=0)
     return out
-
-
-def _binary(inputs: sp.csr_array) -> NDArray[np.bool_]:
-    """Return which columns hold only 0 and 1."""
-    other = (inputs.data != 1.0) & (inputs.data != 0.0)
-    return np.asarray(np.bincount(inputs.indices[other], minlength=inputs.shape[1]) == 0)
-
-
-def _values(inputs: sp.csr_array, tuples: Ints) -> sp.csc_array:
-    """Return the value of each product at each node, ``[nodes, products]``."""
-    columns = sp.csc_array(inputs)
-    values = columns[:, tuples[:, 0]]
-    if tuples.shape[1] == 2:
-        values = values.multiply(columns[:, tuples[:, 1]])
-    values = sp.csc_array(values)
-    values.eliminate_zeros()
-    return values

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
 from crossgcn.explanation.polynomial import Floats, NotASum, Polynomial, as_array
-from crossgcn.graph import PreparedGraph, SparseMatrix
+from crossgcn.graph import SparseMatrix, edges_of_kind
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
 from crossgcn.models.node_classifier import NodeClassifier
 
@@ -91,14 +91,13 @@ def read_model(model: nn.Module, data: Data) -> Reading:
         BadInput: If the model does not fit the graph.
     """
     layers = read_layers(model)
-    graph = _prepare(data)
-    features, wanted = _features(graph), layers[0].polynomial.weights.shape[2]
+    features, wanted = _features(data), layers[0].polynomial.weights.shape[2]
     if features.shape[1] != wanted:
         raise BadInput(
             f"the graph has {features.shape[1]} features per node, but the model takes {wanted}; "
             "give the graph it was trained on, or one encoded in the same way"
         )
-    adjacencies = tuple(_adjacency(module, graph) for module in _modules(model))
+    adjacencies = tuple(_adjacency(module, data) for module in _modules(model))
     first, *others = adjacencies
     inputs = features
     if layers[0].aggregate_first and first is not None:
@@ -183,22 +182,13 @@ def _modules(model: nn.Module) -> list[nn.Module]:
     return list(model.layers)
 
 
-def _prepare(data: Data) -> PreparedGraph:
-    """Return the features and edges in 64 bits."""
-    x, edges, weight = data.x, data.edge_index, data.get("edge_weight")
+def _features(data: Data) -> sp.csr_array:
+    x = data.x
     if not isinstance(x, Tensor) or x.dim() != 2 or x.layout == torch.sparse_coo:
         raise BadInput("give the graph's x as a tensor [nodes, features], dense or sparse CSR")
-    if edges is None:
-        edges = torch.zeros(2, 0, dtype=torch.int64)
-    if not isinstance(edges, Tensor) or edges.layout != torch.strided or edges.size(0) != 2:
-        raise BadInput("the graph's edges must come as edge_index [2, edges]; convert them first")
-    weight = None if weight is None else weight.detach().cpu()
-    return PreparedGraph(x.detach().cpu(), edges.cpu(), weight, dtype=torch.float64)
-
-
-def _features(graph: PreparedGraph) -> sp.csr_array:
-    x = graph.x
-    features = sp.csr_array(x.to_scipy() if isinstance(x, SparseMatrix) else x.numpy())
+    x = x.detach().cpu().double()
+    is_dense = x.layout == torch.strided
+    features = sp.csr_array(x.numpy() if is_dense else SparseMatrix.from_torch(x).to_scipy())
     features.eliminate_zeros()
     bad = np.flatnonzero(~np.isfinite(features.data))
     if bad.size:
@@ -207,9 +197,14 @@ def _features(graph: PreparedGraph) -> sp.csr_array:
     return features
 
 
-def _adjacency(module: nn.Module, graph: PreparedGraph) -> Any:
+def _adjacency(module: nn.Module, data: Data) -> Any:
     """Return the matrix with which a layer sums over neighbours, one row per target."""
     if not isinstance(module, CrossGCNConv):
         return None
+    edges, weight = data.edge_index, data.get("edge_weight")
+    if not isinstance(edges, Tensor) or edges.layout != torch.strided or edges.size(0) != 2:
+        raise BadInput("the graph's edges must come as edge_index [2, edges]; convert them first")
+    weight = None if weight is None else weight.detach().cpu()
     (kind,) = module.propagations
-    return graph.edges(kind).to_scipy()
+    num_nodes = data.x.size(0)
+    return edges_of_kind(kind, edges.cpu(), num_nodes, weight, dtype=torch.float64).to_scipy()
