@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from crossgcn.data import csr_tensor, row_normalise
-from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.features import Preprocess
 from crossgcn.errors import BadInput
 
 ROWS = st.integers(1, 6).flatmap(

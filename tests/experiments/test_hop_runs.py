@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.features import Preprocess
 from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import Experiment, RepeatedRuns, run_folder_name
 from crossgcn.experiments.predict import predict_nodes, score_nodes

@@ -11,6 +11,7 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.data.datasets.load import load_dataset
+from crossgcn.data.features import Preprocess
 from crossgcn.data.files import (
     read_hashed_json,
     sha256_of_file,
@@ -18,7 +19,6 @@ from crossgcn.data.files import (
     write_json,
 )
 from crossgcn.data.graph_file import save_graph
-from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import Experiment, run_folder_name
 from crossgcn.experiments.run_folder import choose_model, open_run

@@ -11,8 +11,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from crossgcn import CrossGCNClassifier, build_model, load_model
-from crossgcn.data.features import csr_tensor
-from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.features import Preprocess, csr_tensor
 from crossgcn.errors import BadInput
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.graph.standardise import fit_scale

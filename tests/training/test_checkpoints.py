@@ -9,9 +9,8 @@ import safetensors.torch
 import torch
 from torch_geometric.data import Data
 
-from crossgcn.data.features import FeatureSpace
+from crossgcn.data.features import FeatureSpace, Preprocess
 from crossgcn.data.files import sha256_of_files, write_hashed_json
-from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
 from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier

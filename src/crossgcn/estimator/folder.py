@@ -11,9 +11,8 @@ import pandas as pd
 import scipy.sparse as sp
 import torch
 
-from crossgcn.data.features import FeatureSpace
+from crossgcn.data.features import FeatureSpace, Preprocess
 from crossgcn.data.files import read_npz, refuse_changed_files, sha256_of_files, write_npz
-from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput
 from crossgcn.estimator.graph_input import FittedGraph
 from crossgcn.graph.neighbourhood import NeighbourLabels

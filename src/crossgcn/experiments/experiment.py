@@ -13,9 +13,9 @@ from typing import Any
 from torch_geometric.data import Data
 
 from crossgcn.data.datasets.load import load_dataset
+from crossgcn.data.features import Preprocess
 from crossgcn.data.files import holding
 from crossgcn.data.graph import canonical_graph, is_labelled
-from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import clear_model

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
+from crossgcn.data.features import Preprocess
 from crossgcn.data.files import replacing
 from crossgcn.data.graph import ROLE_NAMES
-from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.tables.graph import TableGraph, describe_encoding, read_encoding
 from crossgcn.data.tables.read import PARQUET, reporting_damage
 from crossgcn.errors import BadInput, WorkFailed

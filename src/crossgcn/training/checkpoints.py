@@ -25,6 +25,7 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
+from crossgcn.data.features import Preprocess
 from crossgcn.data.files import (
     read_bytes,
     read_hashed_json,
@@ -35,7 +36,6 @@ from crossgcn.data.files import (
     write_hashed_json,
     write_json,
 )
-from crossgcn.data.preprocess import Preprocess
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch_geometric.data import Data
 
+from crossgcn.data.features import Preprocess
 from crossgcn.data.files import sha256_of_json
-from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
 from crossgcn.graph import PreparedGraph

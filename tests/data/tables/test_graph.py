@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from crossgcn.data.preprocess import Preprocess
+from crossgcn.data.features import Preprocess
 from crossgcn.data.tables.graph import (
     TableGraph,
     describe_encoding,

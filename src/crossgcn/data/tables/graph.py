@@ -16,9 +16,8 @@ from scipy import sparse
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.features import csr_tensor
+from crossgcn.data.features import Preprocess, csr_tensor
 from crossgcn.data.graph import canonical_graph
-from crossgcn.data.preprocess import Preprocess
 from crossgcn.data.tables.cells import MOST_WEIGHT
 from crossgcn.data.tables.checks import IDS, check_tables
 from crossgcn.data.tables.checks.problems import Problem
