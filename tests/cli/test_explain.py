@@ -150,8 +150,8 @@ def test_the_page_holds_what_explain_says(
     items = {tuple(item["columns"]): item for item in data["terms"]["items"]}
     for term in result_of(crossgcn("explain", run, "--top", 3, "--json"))["terms"]:
         item = items[tuple(term["columns"])]
-        assert item["importance"]["0"] == pytest.approx(term["importance"], rel=1e-3)
-        assert item["error"]["0"] == pytest.approx(term["error"], rel=1e-3)
+        assert item["importance"] == pytest.approx(term["importance"], rel=1e-3)
+        assert item["error"] == pytest.approx(term["error"], rel=1e-3)
     ids = dict(zip(open_run(run).shown, open_run(run).ids, strict=True))
     for row in data["nodes"]["rows"][:2]:
         one = result_of(crossgcn("explain", run, "--node", ids[row["id"]], "--json"))

@@ -16,13 +16,11 @@ from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.experiments.predict import score_nodes, score_without_edges
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder
-from crossgcn.explanation.products import Products
 from crossgcn.explanation.terms import Explanation
 from crossgcn.reports.format import Summary, count, metric_text, round4, shorten, spread_text
 from crossgcn.reports.page.explain import (
     Tick,
     collect_nodes,
-    collect_products,
     collect_terms,
     explain_for_page,
     importance_in_words,
@@ -52,7 +50,7 @@ def collect_run(
         num_nodes: How many nodes are explained one by one.
         on_step: Called with the nodes explained and their number.
     """
-    compared = None if comparison is None else read_comparison(comparison, run)
+    compared = None if comparison is None else _read_comparison(comparison, run)
     summary = summarise_training(RepeatedRuns(run.config, tuple(one.record for one in run.runs)))
     preprocess, y = run.saved.preprocess, run.data.y.numpy()
     is_number = run.data.y.is_floating_point()
@@ -101,12 +99,8 @@ def collect_run(
         "unexplained": unexplained,
         "five": [] if terms is None else strongest_terms(terms),
         "answers": _answers(run, metrics, terms, compared),
-        "terms": None,
+        "terms": None if whole is None else collect_terms(whole, num_terms),
     }
-    if terms is not None:
-        content["terms"] = collect_terms(terms, num_terms)
-    elif isinstance(whole, Products):
-        content["terms"] = collect_products(whole, num_terms)
     scores = [score_nodes(run, one).numpy() for one in run.runs]
     tests = [run.split_of(one).test.numpy() for one in run.runs]
     edges = to_undirected(remove_self_loops(run.data.edge_index)[0], num_nodes=len(y))
@@ -118,7 +112,7 @@ def collect_run(
     else:
         of_splits = [softmax(each, axis=1) for each in scores]
         predicted = [each.argmax(axis=1) for each in scores]
-        content["performance"] = measure_classes(y, of_splits, tests, classes, degree, predicted)
+        content["performance"] = measure_classes(y, of_splits, tests, classes, degree)
         probabilities = of_splits[shown]
     content["nodes"] = collect_nodes(
         run, terms, predicted[shown], probabilities, degree, num_nodes, on_step
@@ -126,44 +120,41 @@ def collect_run(
     return content
 
 
-def read_comparison(folder: Path, run: RunFolder) -> Summary:
-    """Read the answer of ``compare`` from its folder; it must be about the graph of a run."""
+def _read_comparison(folder: Path, run: RunFolder) -> Summary:
+    """Read the result of ``compare`` from its folder; it must be about the graph of a run."""
     path = folder / RESULT
     result = read_hashed_json(path, "give the folder that crossgcn compare made", "compare again")
-    name = result.get("metric", "accuracy")
-    record = next(folder.rglob(RECORD), None)
-    try:
-        if record is not None:
-            compared = read_json_object(record, "give the whole folder", "compare again")["dataset"]
-            if compared["sha256"] != run.chosen.record["dataset"]["sha256"]:
-                raise BadInput(
-                    f"{path}: compares models on another graph, column to predict or choice of "
-                    f"columns than those of {run.folder} ({result['dataset']}, "
-                    f"{result['target']}): give the comparison of the same tables with the same "
-                    "options"
-                )
-        models = [
-            {
-                "name": shorten(model["model"]),
-                "words": shorten(model["description"]),
-                "glass_box": bool(model["glass_box"]),
-                **_over_splits(name, model["test"][name]),
-                "parameters": model["parameters"],
-            }
-            for model in result["models"]
-        ]
-        return {
-            "metric": METRICS[name].title,
-            "percent": METRICS[name].shown == "percent",
-            "models": models,
-            "recommended": shorten(result["recommended"]),
-            "sentences": [shorten(sentence, 600) for sentence in result["answer"]],
-        }
-    except (KeyError, TypeError, AttributeError) as error:
+    if "answers" not in result:
         raise BadInput(
-            f"{path}: is not a comparison on tables ({error!r}); make one with crossgcn compare "
-            "NODES EDGES --target COLUMN --out"
-        ) from None
+            f"{path}: is not a comparison on tables; make one with crossgcn compare NODES EDGES "
+            "--target COLUMN --out"
+        )
+    for record in [*folder.rglob(RECORD)][:1]:
+        compared = read_json_object(record, "give the whole folder", "compare again")["dataset"]
+        if compared["sha256"] != run.chosen.record["dataset"]["sha256"]:
+            raise BadInput(
+                f"{path}: compares models on another graph, column to predict or choice of columns "
+                f"than those of {run.folder} ({result['dataset']}, {result['target']}): give the "
+                "comparison of the same tables with the same options"
+            )
+    name = result["metric"]
+    models = [
+        {
+            "name": model["model"],
+            "words": model["description"],
+            "glass_box": model["glass_box"],
+            "parameters": model["parameters"],
+            **_over_splits(name, model["test"][name]),
+        }
+        for model in result["models"]
+    ]
+    return {
+        "metric": METRICS[name].title,
+        "percent": METRICS[name].shown == "percent",
+        "models": models,
+        "recommended": result["recommended"],
+        "sentences": result["answer"],
+    }
 
 
 def _over_splits(metric: str, values: list[float], *, with_unit: bool = False) -> Summary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -97,93 +97,67 @@ def _in_words(whole: Explanation, term: Term, output: int) -> str:
     return f"both high or both low: {words} than each alone says" if len(term.columns) == 2 else ""
 
 
-def collect_terms(whole: Explanation, most: int) -> Summary:
-    """Return the terms with what is inside.
+def collect_terms(whole: Explanation | Products, most: int) -> Summary:
+    """Return the strongest terms of each score with what is inside.
 
     Args:
         most: How many terms of two columns, and of three, are listed for each score; three
             times as many of one column.
     """
-    listed: dict[tuple[int, ...], list[int]] = {}
-    for output in range(len(whole.outputs)):
-        seen: dict[int, int] = {}
-        for term in whole.strongest(output):
-            size = len(term.key)
-            seen[size] = seen.get(size, 0) + 1
-            if seen[size] <= (3 * most if size == 1 else most):
-                listed.setdefault(term.key, []).append(output)
-    terms = {term.key: term for term in whole.terms}
-    return {
+    content: Summary = {
         "outputs": [shorten(name) for name in whole.outputs],
         "unit": shorten(whole.unit),
-        "items": [_collect_term(whole, terms[key], outputs) for key, outputs in listed.items()],
-        "count": len(whole.terms),
     }
-
-
-def collect_products(found: Products, most: int) -> Summary:
-    """Return products of features as terms that have nothing inside."""
+    if isinstance(whole, Products):
+        products = [(row, whole.outputs.index(row["class"])) for row in whole.to_json(most)]
+        items = [_item(row, output) for row, output in products]
+        return {**content, "items": items, "count": len(items), "reason": whole.reason}
     items = []
-    for row in found.to_json(most):
-        output = found.outputs.index(row["class"])
-        items.append(
-            {
-                "columns": [shorten(name) for name in row["columns"]],
-                "scope": row["scope"],
-                "importance": {output: round4(row["importance"])},
-                "error": None if row["error"] is None else {output: round4(row["error"])},
-            }
-        )
+    for output in range(len(whole.outputs)):
+        crosses = (term for term in whole.strongest(output, top=most) if len(term.columns) > 1)
+        for term in (*whole.strongest(output, 1, 3 * most), *crosses):
+            items.append(_item(term.describe(output), output) | _inside(whole, term, output))
+    return {**content, "items": items, "count": len(whole.terms)}
+
+
+def _item(row: Summary, output: int) -> Summary:
     return {
-        "outputs": [shorten(name) for name in found.outputs],
-        "unit": found.unit,
-        "items": items,
-        "count": len(items),
-        "reason": found.reason,
+        "output": output,
+        "columns": [shorten(name) for name in row["columns"]],
+        "scope": row["scope"],
+        "importance": round4(row["importance"]),
+        "error": None if row["error"] is None else round4(row["error"]),
     }
 
 
-def _collect_term(whole: Explanation, term: Term, outputs: Sequence[int]) -> Summary:
-    """Return a term with its mean contributions by value, of the scores that list it."""
-
-    def by_output(values: Any) -> Any:
-        if values is None:
-            return None
-        return {output: round4(values[..., output]) for output in outputs}
-
-    content: Summary = {
-        "columns": [shorten(name) for name in term.columns],
-        "scope": term.scope,
-        "importance": by_output(term.importance),
-        "error": by_output(term.error),
-    }
+def _inside(whole: Explanation, term: Term, output: int) -> Summary:
+    """Return the mean contribution to a score by value; nothing if the columns have none."""
     grid = make_grid(whole, term)
     if grid is None:
-        return content
+        return {}
     columns = [whole.columns[place] for place in term.key]
     is_of_neighbours = term.scope != "own" and whole.neighbours is not None and len(columns) > 1
-    axes = [
-        {
-            "name": shorten(axis.name),
-            "labels": [shorten(label, 60) for label in axis.labels],
-            "at": None if axis.at is None else round4(axis.at),
-            "share": axis.is_share or is_of_neighbours,
-            "left_out": axis.left_out,
-        }
-        for axis in grid.axes
-    ]
-    content |= {
-        "axes": axes,
+    inside: Summary = {
+        "axes": [
+            {
+                "name": shorten(axis.name),
+                "labels": [shorten(label, 60) for label in axis.labels],
+                "at": None if axis.at is None else round4(axis.at),
+                "share": axis.is_share or is_of_neighbours,
+                "left_out": axis.left_out,
+            }
+            for axis in grid.axes
+        ],
         "counts": grid.counts.tolist(),
-        "means": by_output(grid.means),
-        "errors": by_output(grid.errors),
+        "means": round4(grid.means[:, output]),
+        "errors": None if grid.errors is None else round4(grid.errors[:, output]),
     }
     if len(columns) == 1 and grid.axes[0].at is not None:
         numbers = columns[0].numbers(whole.inputs[:, columns[0].places[0]])
         low, high = np.quantile(numbers, [0.002, 0.998])
         counts, edges = np.histogram(np.clip(numbers, low, high), bins=30)
-        content["histogram"] = {"edges": round4(edges), "counts": counts.tolist()}
-    return content
+        inside["histogram"] = {"edges": round4(edges), "counts": counts.tolist()}
+    return inside
 
 
 def collect_nodes(

@@ -256,7 +256,7 @@
     const sizes = [...new Set(items.map((item) => item.columns.length))].sort();
     const sizeNames = { 1: "single columns", 2: "pairs", 3: "triples" };
     let output = 0, size = 0, scope = 0, most = 1;
-    const importance = (item) => number(item.importance[output]) + plusMinus(item.error?.[output]);
+    const importance = (item) => number(item.importance) + plusMinus(item.error);
     browser(home, {
       name: "term",
       text: (item) => item.columns.join(" \u00d7 "),
@@ -266,19 +266,19 @@
         select("Whose", ["all", "only the node's own", "with the neighbourhood"], (at) => { scope = at; restart(); }),
       ],
       matching() {
-        const listed = items.filter((item) => output in item.importance);
-        most = d3.max(listed, (item) => item.importance[output] + (item.error?.[output] ?? 0)) || 1;
+        const listed = items.filter((item) => item.output === output);
+        most = d3.max(listed, (item) => item.importance + (item.error ?? 0)) || 1;
         return listed
           .filter((item) => !size || item.columns.length === size)
           .filter((item) => !scope || (scope === 1) === (item.scope === "own"))
-          .sort((one, other) => other.importance[output] - one.importance[output]);
+          .sort((one, other) => other.importance - one.importance);
       },
       status(found) {
         const inFile = items.length < count ? ` (${whole(items.length)} of the model's ${whole(count)} terms are in this file)` : "";
         return `${counted(found.length, "term")}${inFile}. Importance in ${unitOf(output)}.`;
       },
       line(item) {
-        const value = item.importance[output], error = item.error?.[output] ?? 0;
+        const value = item.importance, error = item.error ?? 0;
         const part = (share) => `${(100 * share) / most}%`;
         const bar = make("i", { class: "share", style: `width:${part(value)}` });
         const spread = make("i", { class: "error", style: `left:${part(value - error)};width:${part(2 * error)}` });
@@ -291,19 +291,19 @@
       panel: (item) => [
         make("h3", {}, ...nameOf(item)),
         where(`Importance ${importance(item)} (${unitOf(output)}).`),
-        ...insideOf(item, output, unitOf(output)),
+        ...insideOf(item, unitOf(output)),
       ],
     });
   }
 
   /** What is inside a term: a shape, bars, a heat map, or a heat map for each value of a third column. */
-  function insideOf(item, output, unit) {
+  function insideOf(item, unit) {
     if (!item.axes) {
       const isPlace = item.columns[0] === "position in the graph";
       if (data.terms.reason) return [];
       return [make("p", {}, isPlace ? "What a node with average columns would get at this place of the graph." : "The inside of this term is not in this file.")];
     }
-    const { axes, counts } = item, means = item.means[output], errors = item.errors?.[output];
+    const { axes, counts, means, errors } = item;
     const notes = axes.filter((each) => each.left_out).map((each) => `Left out: ${counted(each.left_out, "value")} of ${each.name} that matter less.`);
     if (axes.some((each) => each.share)) notes.push("Names of values stand for nodes where their share among the neighbours is high (upper quarter).");
     const note = notes.length ? [where(notes.join(" "))] : [];
@@ -505,7 +505,7 @@
       return rows.length ? [dotsChart(width, words, rows, { tickFormat: tickPercent, label: null }), line] : line;
     },
     calibration(width) {
-      const { bins } = data.performance.calibration;
+      const bins = data.performance.calibration;
       const words = bins.map((bin) => `${percent(bin.confidence, 0)} sure, ${percent(bin.right, 0)} right`).join("; ");
       const title = (d) => `${percent(d.confidence)} sure\n${percent(d.right)} right\n${counted(d.nodes, "prediction")}`;
       return plot(width, `Calibration: ${words}`, {
