@@ -278,16 +278,13 @@ def _scale(part: Any, suffix: Any) -> None:
 
 
 @compiled
-def row_sums(row_offsets: Any, columns: Any, values: Any, dense: Any, bias: Any, out: Any) -> None:
-    """Multiply a sparse and a dense matrix, and add a bias if there is one."""
-    with_bias = bias.size > 0
+def row_sums(row_offsets: Any, columns: Any, values: Any, dense: Any, out: Any) -> None:
+    """Multiply a sparse and a dense matrix."""
     for row in numba.prange(out.shape[0]):
         total = out[row]
         total[:] = 0.0
         for k in range(row_offsets[row], row_offsets[row + 1]):
             add_scaled(dense[columns[k]], values[k], total)
-        if with_bias:
-            add_scaled(bias, np.float32(1.0), total)
 
 
 @jit()

@@ -6,12 +6,14 @@ Here all arrays are allocated once. Tests compare the passes with those of PyTor
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from crossgcn.graph import SparseMatrix
 from crossgcn.kernels import cpu_loops
@@ -23,8 +25,11 @@ from crossgcn.training.objective import Targets
 from crossgcn.training.optimizer import AdamState, Optimizer
 
 Array = Any
+Csr = tuple[Array, ...]
+"""Row offsets, columns and values of a sparse matrix."""
 Key = tuple[int, int]
 """Seed and step, which decide the dropped entries."""
+WeightGradient = tuple[Tensor, Array]
 
 _NOTHING = np.empty(0, dtype=np.float32)
 _BAG_FROM = 1 << 17
@@ -71,226 +76,246 @@ class CompiledNetwork:
     def __init__(self, model: NodeClassifier, targets: Targets) -> None:
         x, blocks = targets.inputs
         self.labels = targets.labels.numpy()
-        self.dropout = model.dropout.p
-        self.source = SparseFeatures(x) if isinstance(x, SparseMatrix) else None
         self.x: Array = None if isinstance(x, SparseMatrix) else x.numpy()
-        self.layers: list[_Layer] = []
-        rows = x.shape[0]
-        for position, layer in enumerate(model.layers):
-            block = blocks[position] if blocks else None
-            self.layers.append(_Layer(layer, rows, block, first=position == 0))
-            rows = self.layers[-1].out.shape[0]
-        self.grad_scores = np.empty_like(self.layers[-1].out)
-        self.entering: list[Array] = [None] * len(self.layers)
-        before = [self.x, *(layer.out for layer in self.layers[:-1])]
-        self._dropped = [None if array is None else np.empty_like(array) for array in before]
+        self.operations: list[_Operation] = []
+        rows, dropout = x.shape[0], model.dropout.p
+        for site, layer in enumerate(cast(Any, model.layers)):
+            block = blocks[site] if blocks else None
+            transform = layer if isinstance(layer, CrossFeatureTransform) else layer.transform
+            if site == 0 and isinstance(x, SparseMatrix):
+                self.operations.append(_SparseProjection(transform, x, dropout))
+            else:
+                self.operations.append(_Dropout(dropout, site))
+                self.operations.append(_Projection(transform, rows, is_first=site == 0))
+            sums_first = block is not None and layer.aggregate_first
+            if block is not None and sums_first:
+                width, rows = transform.order * transform.out_channels, block.shape[0]
+                self.operations.append(_NeighbourSum(block, width))
+            if not transform.is_linear:
+                self.operations.append(_Cross(transform, rows))
+            if block is not None and not sums_first:
+                rows = block.shape[0]
+                self.operations.append(_NeighbourSum(block, transform.out_channels))
+            if layer.bias is not None:
+                self.operations.append(_Bias(layer.bias))
+        self.scores = np.empty((rows, model.num_outputs), dtype=np.float32)
+        self.grad_scores = np.empty_like(self.scores)
 
     def forward(self, key: Key | None = None) -> Array:
         """Return the scores of the target nodes; with dropout if a key, seed and step, is given."""
         hidden = self.x
-        for position, layer in enumerate(self.layers):
-            if position == 0 and self.source is not None:
-                self.source.drop(key, self.dropout)
-                layer.project_sparse(self.source.current)
-            else:
-                hidden = self._drop(position, hidden, hidden, key, self._dropped[position])
-                self.entering[position] = hidden
-                _product(hidden, layer.weight, layer.projections)
-            hidden = layer.aggregate()
+        for operation in self.operations:
+            hidden = operation.forward(hidden, key)
+        self.scores = hidden
         return hidden
 
     def loss(self) -> tuple[float, int]:
         """Return the mean cross-entropy of the last scores and the number of correct ones."""
-        loss, correct = cpu_loops.cross_entropy(self.layers[-1].out, self.labels, self.grad_scores)
-        return float(loss), int(correct)
+        loss, num_correct = cpu_loops.cross_entropy(self.scores, self.labels, self.grad_scores)
+        return float(loss), int(num_correct)
 
     def backward(self, key: Key) -> None:
-        """Compute the gradients of the last loss in each layer."""
-        gradient = self.grad_scores
-        for position in reversed(range(len(self.layers))):
-            layer = self.layers[position]
-            layer.backward(gradient)
-            if position == 0 and self.source is not None:
-                layer.grad_weight = _row_sums(
-                    self.source.transposed, layer.grad_projections, _NOTHING, layer.grad_weight
-                )
-            else:
-                _product(self.entering[position].T, layer.grad_projections, layer.grad_weight)
-            if position > 0:
-                _product(layer.grad_projections, layer.weight.T, layer.grad_input)
-                before = self.layers[position - 1].out
-                gradient = self._drop(position, layer.grad_input, before, key, layer.grad_input)
+        """Compute the gradient of the last loss for each weight."""
+        grad = self.grad_scores
+        for operation in reversed(self.operations):
+            grad = operation.backward(grad, key)
 
-    def gradients(self, weight_decay: float) -> Iterator[tuple[torch.Tensor, Array]]:
+    def gradients(self, weight_decay: float) -> Iterator[WeightGradient]:
         """Yield each weight and the gradient of the objective that :meth:`backward` computed.
 
-        The decay of matrices is left to the optimiser.
+        The decay of matrices is left to the optimizer.
         """
-        for layer in self.layers:
-            yield layer.transform.weight, layer.grad_weight
-            if layer.bias_parameter is not None:
-                yield layer.bias_parameter, layer.grad_bias
-            if layer.trained_order_weights is not None:
-                if layer.transform.decays_order_weights:
-                    layer.grad_order_weights[1:] += weight_decay * layer.order_weights[1:]
-                yield layer.trained_order_weights, layer.grad_order_weights
-
-    def _drop(self, site: int, taken: Array, x: Array, key: Key | None, out: Array) -> Array:
-        """Apply ReLU and dropout, or their gradient: both mask and scale ``taken``."""
-        p = self.dropout if key is not None else 0.0
-        if p == 0.0 and site == 0:
-            return taken
-        taken, x, flat_out = (array.reshape(-1) for array in (taken, x, out))
-        drop(taken, x, flat_out, key or (0, 0), p, site=site, activate=site > 0)
-        return out
+        for operation in self.operations:
+            yield from operation.gradients(weight_decay)
 
 
-class SparseFeatures:
-    """Sparse features after dropout, without the dropped entries, and their transpose.
+class _Operation(ABC):
+    """An operation of the network; its arrays are allocated once.
 
-    Attributes:
-        current: Offsets, columns and values after the last :meth:`drop`.
-        transposed: Likewise, of the transpose; only after dropout with a key.
+    ``forward`` and ``backward`` return arrays that are valid until their next call, and may write
+    into the array that they are given.
     """
 
-    def __init__(self, matrix: SparseMatrix) -> None:
-        transpose, order = matrix._transposed()
-        positions = order.numpy().view(np.uint64)
-        self.values = matrix.values.numpy()
-        self.patterns = [
-            (pattern.row_offsets.numpy(), pattern.columns.numpy(), indices)
-            for pattern, indices in ((matrix.pattern, positions[:0]), (transpose, positions))
-        ]
-        self.dropped = np.empty_like(self.values)
-        self.kept = [
-            tuple(np.empty_like(array) for array in (offsets, columns, self.values))
-            for offsets, columns, _ in self.patterns
-        ]
-        self.whole = (*self.patterns[0][:2], self.values)
-        self.current: tuple[Array, ...] = self.whole
-        self.transposed = self.kept[1]
+    @abstractmethod
+    def forward(self, x: Array, key: Key | None) -> Array: ...
 
-    def drop(self, key: Key | None, p: float) -> None:
-        """Drop entries with probability ``p``; none without a key."""
-        if key is None:
-            self.current = self.whole
-            return
-        drop(self.values, self.values, self.dropped, key, p)
-        for (offsets, columns, order), kept in zip(self.patterns, self.kept, strict=True):
-            cpu_loops.compact(offsets, columns, self.dropped, order, *kept)
-        self.current = self.kept[0]
+    @abstractmethod
+    def backward(self, grad: Array, key: Key) -> Array:
+        """Return the gradient for ``x``, given that for what :meth:`forward` returned."""
+
+    def gradients(self, weight_decay: float) -> Iterator[WeightGradient]:
+        return iter(())
 
 
-class _Layer:
-    """One layer: views of its weights, and arrays for its results.
+class _Dropout(_Operation):
+    """ReLU, but not of the features, and dropout: both mask and scale."""
 
-    It computes ``cross(A X W) + b`` if ``crosses_last``, where ``A`` may be the identity, and
-    ``A cross(X W) + b`` otherwise.
-    """
+    def __init__(self, p: float, site: int) -> None:
+        self._p, self._site = p, site
+        self._out = _NOTHING
 
-    def __init__(self, layer: Any, rows: int, block: SparseMatrix | None, *, first: bool) -> None:
-        transform = layer if isinstance(layer, CrossFeatureTransform) else layer.transform
-        self.transform, self.order = transform, transform.order
-        self.crosses = not transform.is_linear
-        self.crosses_last = block is None or layer.aggregate_first
-        self.release = transform.first_order == "release"
+    def forward(self, x: Array, key: Key | None) -> Array:
+        p = 0.0 if key is None else self._p
+        if p == 0.0 and self._site == 0:
+            return x
+        if self._out.shape != x.shape:
+            self._out = np.empty_like(x)
+        self._x = x
+        self._mask(x, self._out, key or (0, 0), p)
+        return self._out
+
+    def backward(self, grad: Array, key: Key) -> Array:
+        if self._site > 0:  # features need no gradient
+            self._mask(grad, grad, key, self._p)
+        return grad
+
+    def _mask(self, taken: Array, out: Array, key: Key, p: float) -> None:
+        taken, x, out = (array.reshape(-1) for array in (taken, self._x, out))
+        drop(taken, x, out, key, p, site=self._site, activate=self._site > 0)
+
+
+class _Projection(_Operation):
+    """The product with all projections of a transform."""
+
+    def __init__(self, transform: CrossFeatureTransform, rows: int, *, is_first: bool) -> None:
+        self._parameter = transform.weight
         # [in, order * out], on the memory of the weight.
-        self.weight = transform.weight.detach().movedim(-1, 0).flatten(1).numpy()
-        self.bias_parameter = layer.bias
-        self.bias = _NOTHING if layer.bias is None else layer.bias.detach().numpy()
-        weights = transform.order_weights
-        self.trained_order_weights = weights if isinstance(weights, torch.nn.Parameter) else None
-        self.order_weights = np.ones(self.order, dtype=np.float32)
-        self._matrix = block
-        self.block = None if block is None else _csr(block.pattern, block.values)
+        self._weight = transform.weight.detach().movedim(-1, 0).flatten(1).numpy()
+        self._grad_weight = np.empty_like(self._weight)
+        in_channels, out_channels = self._weight.shape
+        self._out = np.empty((rows, out_channels), dtype=np.float32)
+        self._grad = None if is_first else np.empty((rows, in_channels), dtype=np.float32)
 
-        channels, out_rows = transform.out_channels, rows if block is None else block.shape[0]
-        crossed_rows = out_rows if self.crosses_last else rows
-        self.projections = np.empty((rows, self.order * channels), dtype=np.float32)
-        self.grad_projections = np.empty_like(self.projections)
-        self.averaged = np.empty((crossed_rows, self.order * channels), dtype=np.float32)
-        self.grad_averaged = np.empty_like(self.averaged)
-        self.crossed = np.empty((crossed_rows, channels), dtype=np.float32)
-        self.grad_crossed = np.empty_like(self.crossed)
-        self.out = np.empty((out_rows, channels), dtype=np.float32)
+    def forward(self, x: Array, key: Key | None) -> Array:
+        self._x = x
+        _product(x, self._weight, self._out)
+        return self._out
 
-        chunks = -(-crossed_rows // ROWS_PER_CHUNK)
-        sums = np.empty((chunks, self.order, channels), dtype=np.float32)
-        self.sums = sums if self.trained_order_weights is not None else sums[:, :0]
-        self.grad_weight = np.empty_like(self.weight)
-        self.grad_bias = np.empty_like(self.bias)
-        self.grad_order_weights = np.zeros(self.order, dtype=np.float32)
-        self.grad_input = _NOTHING if first else np.empty((rows, self.weight.shape[0]), np.float32)
+    def backward(self, grad: Array, key: Key) -> Array:
+        _product(self._x.T, grad, self._grad_weight)
+        if self._grad is not None:
+            _product(grad, self._weight.T, self._grad)
+        return self._grad
+
+    def gradients(self, weight_decay: float) -> Iterator[WeightGradient]:
+        yield self._parameter, self._grad_weight
+
+
+class _SparseProjection(_Projection):
+    """The product of sparse features, of which dropout leaves out entries."""
+
+    def __init__(self, transform: CrossFeatureTransform, x: SparseMatrix, p: float) -> None:
+        super().__init__(transform, x.shape[0], is_first=True)
+        self._p, self._values = p, x.values.numpy()
+        self._dropped = np.empty_like(self._values)
+        transpose, order = x._transposed()
+        positions = order.numpy().view(np.uint64)
+        self._whole = _csr(x.pattern, x.values)
+        # Offsets, columns, and the positions of values: of the features, and of their transpose.
+        self._patterns = [
+            (pattern.row_offsets.numpy(), pattern.columns.numpy(), indices)
+            for pattern, indices in ((x.pattern, positions[:0]), (transpose, positions))
+        ]
+        self._kept, self._kept_transposed = (
+            tuple(np.empty_like(array) for array in (offsets, columns, self._values))
+            for offsets, columns, _ in self._patterns
+        )
+
+    def forward(self, x: Array, key: Key | None) -> Array:
+        features = self._whole
+        if key is not None:
+            drop(self._values, self._values, self._dropped, key, self._p)
+            kept = (self._kept, self._kept_transposed)
+            for (offsets, columns, order), out in zip(self._patterns, kept, strict=True):
+                cpu_loops.compact(offsets, columns, self._dropped, order, *out)
+            features = self._kept
+        self._out = _row_sums(features, self._weight, self._out)
+        return self._out
+
+    def backward(self, grad: Array, key: Key) -> Array:
+        self._grad_weight = _row_sums(self._kept_transposed, grad, self._grad_weight)
+        return None
+
+
+class _NeighbourSum(_Operation):
+    """The weighted sum over neighbours."""
+
+    def __init__(self, block: SparseMatrix, width: int) -> None:
+        self._matrix, self._block = block, _csr(block.pattern, block.values)
+        self._out = np.empty((block.shape[0], width), dtype=np.float32)
+        self._grad = np.empty((block.shape[1], width), dtype=np.float32)
 
     @cached_property
-    def transposed_block(self) -> tuple[Array, ...]:
-        """The transposed adjacency, for gradients; made on first use."""
-        assert self._matrix is not None
+    def _transposed(self) -> Csr:
         transpose, order = self._matrix._transposed()
         return _csr(transpose, self._matrix.values[order])
 
-    def project_sparse(self, x: tuple[Array, ...]) -> None:
-        self.projections = _row_sums(x, self.weight, _NOTHING, self.projections)
+    def forward(self, x: Array, key: Key | None) -> Array:
+        self._out = _row_sums(self._block, x, self._out)
+        return self._out
 
-    def aggregate(self) -> Array:
-        """Cross projections and sum over neighbours, in the layer's order; return the output."""
-        if self.crosses_last:
-            if self.block is None:
-                self.averaged = self.projections
-            else:
-                self.averaged = _row_sums(self.block, self.projections, _NOTHING, self.averaged)
-            self._cross(self.averaged, self.out)
-            if self.bias.size:
-                cpu_loops.add_bias(self.bias, self.out)
-        else:
-            crossed = self.projections
-            if self.crosses:
-                self._cross(self.projections, self.crossed)
-                crossed = self.crossed
-            assert self.block is not None
-            self.out = _row_sums(self.block, crossed, self.bias, self.out)
-        return self.out
+    def backward(self, grad: Array, key: Key) -> Array:
+        self._grad = _row_sums(self._transposed, grad, self._grad)
+        return self._grad
 
-    def backward(self, gradient: Array) -> None:
-        """Compute the gradients of the projections from that of the output."""
-        if self.bias.size:
-            cpu_loops.column_sums(gradient, self.grad_bias)
-        if self.block is None:
-            self._cross_backward(gradient, self.averaged, self.grad_projections)
-            return
-        if self.crosses_last:
-            self._cross_backward(gradient, self.averaged, self.grad_averaged)
-            gradient = self.grad_averaged
-        elif self.crosses:
-            gradient = _row_sums(self.transposed_block, gradient, _NOTHING, self.grad_crossed)
-            self._cross_backward(gradient, self.projections, self.grad_projections)
-            return
-        # Propagate gradients to the sources of each edge.
-        self.grad_projections = _row_sums(
-            self.transposed_block, gradient, _NOTHING, self.grad_projections
-        )
 
-    def _cross(self, projections: Array, out: Array) -> None:
-        if not self.crosses:
-            out[...] = projections
-            return
-        current = self.transform.order_weights
-        assert current is not None
-        self.order_weights[:] = current.detach().numpy()
-        if self.trained_order_weights is not None:
-            self.order_weights[0] = 1.0
-        arguments = (projections, self.order_weights, self.release, out)
-        call(cpu_loops.cross, projections.size, *arguments)
+class _Bias(_Operation):
+    """A bias, added in place."""
 
-    def _cross_backward(self, gradient: Array, projections: Array, out: Array) -> None:
-        if not self.crosses:
-            out[...] = gradient
-            return
-        self.sums[...] = 0.0
-        given = (gradient, projections, self.order_weights, self.release)
-        call(cpu_loops.cross_backward, projections.size, *given, out, self.sums)
-        if self.trained_order_weights is not None:
-            self.grad_order_weights[1:] = self.sums[:, 1:].sum(axis=(0, 2), dtype=np.float64)
+    def __init__(self, parameter: nn.Parameter) -> None:
+        self._parameter, self._values = parameter, parameter.detach().numpy()
+        self._grad = np.empty_like(self._values)
+
+    def forward(self, x: Array, key: Key | None) -> Array:
+        cpu_loops.add_bias(self._values, x)
+        return x
+
+    def backward(self, grad: Array, key: Key) -> Array:
+        cpu_loops.column_sums(grad, self._grad)
+        return grad
+
+    def gradients(self, weight_decay: float) -> Iterator[WeightGradient]:
+        yield self._parameter, self._grad
+
+
+class _Cross(_Operation):
+    """The weighted sum of the orders, each the product of projections."""
+
+    def __init__(self, transform: CrossFeatureTransform, rows: int) -> None:
+        self._transform = transform
+        weights, order, width = transform.order_weights, transform.order, transform.out_channels
+        self._trained = weights if isinstance(weights, nn.Parameter) else None
+        self._weights = np.ones(order, dtype=np.float32)
+        self._grad_weights = np.zeros(order, dtype=np.float32)
+        self._release = transform.first_order == "release"
+        self._out = np.empty((rows, width), dtype=np.float32)
+        self._grad = np.empty((rows, order * width), dtype=np.float32)
+        sums = np.empty((-(-rows // ROWS_PER_CHUNK), order, width), dtype=np.float32)
+        self._sums = sums[:, :0] if self._trained is None else sums
+
+    def forward(self, x: Array, key: Key | None) -> Array:
+        self._x = x
+        weights = self._transform.order_weights
+        assert weights is not None
+        self._weights[:] = weights.detach().numpy()
+        if self._trained is not None:
+            self._weights[0] = 1.0
+        call(cpu_loops.cross, x.size, x, self._weights, self._release, self._out)
+        return self._out
+
+    def backward(self, grad: Array, key: Key) -> Array:
+        self._sums[...] = 0.0
+        given = (grad, self._x, self._weights, self._release)
+        call(cpu_loops.cross_backward, self._x.size, *given, self._grad, self._sums)
+        if self._trained is not None:
+            self._grad_weights[1:] = self._sums[:, 1:].sum(axis=(0, 2), dtype=np.float64)
+        return self._grad
+
+    def gradients(self, weight_decay: float) -> Iterator[WeightGradient]:
+        if self._trained is not None:
+            if self._transform.decays_order_weights:
+                self._grad_weights[1:] += weight_decay * self._weights[1:]
+            yield self._trained, self._grad_weights
 
 
 def _product(left: Array, right: Array, out: Array) -> None:
@@ -298,13 +323,13 @@ def _product(left: Array, right: Array, out: Array) -> None:
     torch.mm(torch.from_numpy(left), torch.from_numpy(right), out=torch.from_numpy(out))
 
 
-def _row_sums(matrix: tuple[Array, ...], dense: Array, bias: Array, out: Array) -> Array:
+def _row_sums(matrix: Csr, dense: Array, out: Array) -> Array:
     """Return a sparse product, in ``out`` or in a new array, whichever is faster."""
     offsets, columns, values = matrix
     entries = int(offsets[-1])
     work = entries * out.shape[1]
     if work < _BAG_FROM:
-        call(cpu_loops.row_sums, work, offsets, columns, values, dense, bias, out)
+        call(cpu_loops.row_sums, work, offsets, columns, values, dense, out)
         return out
     sums: Array = torch.embedding_bag(
         torch.from_numpy(dense),
@@ -313,12 +338,10 @@ def _row_sums(matrix: tuple[Array, ...], dense: Array, bias: Array, out: Array) 
         per_sample_weights=torch.from_numpy(values[:entries]),
         include_last_offset=True,
     )[0].numpy()
-    if bias.size:
-        cpu_loops.add_bias(bias, sums)
     return sums
 
 
-def _csr(pattern: Any, values: torch.Tensor) -> tuple[Array, ...]:
+def _csr(pattern: Any, values: Tensor) -> Csr:
     return pattern.row_offsets.numpy(), pattern.columns.numpy(), values.numpy()
 
 
@@ -344,26 +367,16 @@ class WeightUpdate:
     """Steps of Adam on the memory of one weight and of its running means."""
 
     def __init__(self, state: AdamState) -> None:
-        self._weight, self._mean, self._square = (
-            flat(tensor) for tensor in (state.memory, state.mean, state.square)
-        )
+        self._memory = [flat(tensor) for tensor in (state.memory, state.mean, state.square)]
         self._decay = np.float32(state.decay)
 
     def __call__(self, gradient: Array, step_size: np.float32, correction: np.float32) -> None:
         """Do a step, given the gradient as it lies in memory and :func:`adam_rates`."""
-        call(
-            cpu_loops.adam,
-            gradient.size,
-            self._weight,
-            gradient,
-            self._mean,
-            self._square,
-            step_size,
-            correction,
-            self._decay,
-        )
+        weight, mean, square = self._memory
+        rates = (step_size, correction, self._decay)
+        call(cpu_loops.adam, gradient.size, weight, gradient, mean, square, *rates)
 
 
-def flat(tensor: torch.Tensor) -> Array:
+def flat(tensor: Tensor) -> Array:
     """Return a tensor's memory as a vector."""
     return tensor.detach().view(-1).numpy()
