@@ -256,5 +256,5 @@ def test_files_in_other_encodings_are_told(tmp_path: Any) -> None:
     nodes.to_csv(tmp_path / "n.csv", index=False, encoding="cp1252")
     table = read_table(tmp_path / "n.csv", "nodes")
     plan = make_plan(table, None, TableChoices(target="buys"))
-    assert "read as latin-1" in check_tables(table, None, plan)[0].message
+    assert "read as Windows-1252" in check_tables(table, None, plan)[0].message
     assert np.isin("crème", table.frame["colour"])

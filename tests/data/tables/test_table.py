@@ -270,15 +270,6 @@ def test_a_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
         (pd.DataFrame({"id": []}), "nodes: there are no rows of nodes"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "columns 1 and 2 are both called 'a'"),
         (pd.DataFrame([[1, 2]], columns=["a", None]), "column 2 of 2 has no header"),
-        (
-            pd.DataFrame({"id": ["a"], "x": [1]}).set_index("id", drop=False),
-            r"nodes: a column is called as the index is .*id.*; rename one",
-        ),
-        (
-            pd.DataFrame({"x": [1]}, pd.MultiIndex.from_tuples([(1, 2)], names=["a", "a"])),
-            r"a column is called as the index is .*a.*; rename",
-        ),
-        (pd.DataFrame({"x": pd.Series(["\ud800"], dtype=object)}), "'x' holds .* half of a char"),
     ],
 )
 def test_frames_are_held_to_the_same_rules(frame: pd.DataFrame, message: str) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from crossgcn.data.tables.cells import CODE, SPLIT_WORDS, are_whole, plain_id
+from crossgcn.data.tables.cells import CODE, SPLIT_WORDS, are_whole, plain_id, quote
 from crossgcn.data.tables.kinds.base import MIN_SHARE_OF_KIND
 from crossgcn.data.tables.table import INDEX_COLUMN, Distinct, Table
 from crossgcn.errors import BadInput
@@ -68,7 +68,7 @@ def find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple[
         held = {name: _share_of_ends(nodes.distinct(name), ends) for name in [*by_name, *different]}
         best = max(held.values(), default=0.0)
         fitting = [name for name in held if held[name] >= (1.0 if best == 1 else MIN_SHARE_KNOWN)]
-        if len(fitting) > 1 and not _are_alike(nodes, fitting):
+        if len(fitting) > 1:
             raise BadInput(
                 f"{nodes.name}: columns {_listed(fitting)} could both be the ids, since the ends "
                 "of edges are in each; name one with --id-column"
@@ -101,12 +101,6 @@ def _share_of_ends(ids: Distinct, ends: list[set[str]]) -> float:
     values = set(map(plain_id, ids.values))
     shares = sorted(len(values & column) / len(column) for column in ends)
     return shares[-2] if len(shares) > 1 else 0.0
-
-
-def _are_alike(nodes: Table, names: Sequence[str]) -> bool:
-    """Return whether columns say the same of every node."""
-    cells = [[plain_id(cell) for cell in nodes.frame[name]] for name in names]
-    return all(each == cells[0] for each in cells)
 
 
 def find_edge_columns(
@@ -154,6 +148,8 @@ def _find_ends(
         name for name in free if _share_known(edges.distinct(name), plain) >= MIN_SHARE_KNOWN
     ]
     by_name = holding if len(holding) >= wanted else free
+    chosen = {"--source-column": source, "--destination-column": destination}
+    options = " and ".join(option for option, given in chosen.items() if given is None)
     pairs = [
         (first, second)
         for first in ([source] if source else by_name)
@@ -163,21 +159,18 @@ def _find_ends(
     if len(pairs) == 1:
         return pairs[0], "their names"
     if len(holding) > wanted:
-        missing = ["--source-column"] * (source is None)
-        missing += ["--destination-column"] * (destination is None)
         raise BadInput(
             f"{edges.name}: columns {_listed(holding)} could all be ends of edges, since each "
-            f"holds ids of nodes; choose with {' and '.join(missing)}"
+            f"holds ids of nodes; choose with {options}"
         )
-    how = "they hold ids of nodes" if len(holding) == wanted else "the first columns"
-    holding += [name for name in free if name not in holding][: wanted - len(holding)]
     if len(holding) < wanted:
         raise BadInput(
-            f"{edges.name}: {len(edges.columns)} column(s) ({', '.join(edges.columns)}), but an "
-            "edge has two ends; give a column of sources and one of destinations"
+            f"{edges.name}: an edge has two ends, and of the columns {', '.join(edges.columns)} "
+            f"{len(holding) or 'none'} hold(s) ids of nodes, such as {quote(min(known))}; choose "
+            f"them with {options}"
         )
-    ends = iter(sorted(holding, key=free.index))
-    return (source or next(ends), destination or next(ends)), how
+    ends = iter(holding)
+    return (source or next(ends), destination or next(ends)), "they hold ids of nodes"
 
 
 def _share_known(distinct: Distinct, ids: Set[str]) -> float:

@@ -56,14 +56,8 @@ def make_table(
 
     Columns at the end without a header and without a value are left out.
     """
-    named = [level for level in frame.index.names if level is not None]
-    try:
-        frame = frame.reset_index(level=named) if named else frame
-    except ValueError as error:
-        raise BadInput(
-            f"{name}: a column is called as the index is ({error}); rename one, or drop the "
-            "index: frame.reset_index(drop=True)"
-        ) from None
+    if any(level is not None for level in frame.index.names):
+        frame = frame.reset_index()
     headers = list(frame.columns)
     while len(headers) > 1 and (pd.isna(headers[-1]) or headers[-1] == ""):
         if frame.iloc[:, len(headers) - 1].replace("", None).notna().any():
@@ -75,15 +69,8 @@ def make_table(
         if isinstance(column.dtype, pd.StringDtype) and not column.hasnans:
             texts[header] = column.astype("str")
             continue
-        try:
-            present = column.dropna().infer_objects()
-            text = _write_as_text(present)
-        except UnicodeEncodeError as error:
-            raise BadInput(
-                f"{name}: column {header!r} holds {error.object!r}, half of a character; "
-                "correct the text, for example by text.encode('utf-8', 'replace').decode()"
-            ) from None
-        texts[header] = text.reindex(column.index, fill_value="").astype("str")
+        present = column.dropna().infer_objects()
+        texts[header] = _write_as_text(present).reindex(column.index, fill_value="").astype("str")
         if pd.api.types.is_numeric_dtype(present) and not pd.api.types.is_bool_dtype(present):
             typed.add(header)
     return Table(name, pd.DataFrame(texts), first_row, encoding, frozenset(typed))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,6 @@ from crossgcn.data.tables.table import INDEX_COLUMN, Table
 from crossgcn.errors import BadInput
 
 MAX_ERRORS_SHOWN = 5
-"""How many errors a message lists when a command lists all."""
 
 AnyTable = Path | str | pd.DataFrame | Table
 
@@ -80,13 +78,7 @@ def load_tables(
     plan = make_plan(node_table, edge_table, choices)
     node_table = plan.with_missing_words(node_table)
     problems = check_tables(node_table, edge_table, plan)
-    command = None
-    if isinstance(nodes, str | Path) and isinstance(edges, str | Path | None):
-        words = ["crossgcn", "check", str(nodes), *([] if edges is None else [str(edges)])]
-        for name, value in choices.as_options().items():
-            words += [f"--{name.replace('_', '-')}", str(value)]
-        command = shlex.join(words)
-    refuse_errors(problems, node_table.name, command)
+    refuse_errors(problems, node_table.name)
     ids = tuple(node_table.frame[plan.id_column].tolist())
     encoder = TableEncoder.fit(node_table, plan)
     labels = read_labels(node_table, plan)
@@ -153,22 +145,16 @@ def as_matrix(features: Tensor) -> sparse.csr_array:
     return sparse.csr_array(tuple(part.numpy() for part in parts), shape=(rows, columns))
 
 
-def refuse_errors(problems: Sequence[Problem], name: str, command: str | None) -> None:
-    """Raise an error that lists the errors among the problems, if there are any.
-
-    With a ``command`` that lists all problems, only the first few errors are listed.
-    """
-    errors = [problem for problem in problems if problem.severity == "error"]
-    if not errors:
-        return
-    num_shown = len(errors) if command is None else MAX_ERRORS_SHOWN
-    lines = [f"{name}: {len(errors)} error(s) in the tables; correct them first:"]
-    lines += [f"  {problem.describe()}" for problem in errors[:num_shown]]
-    if len(errors) > num_shown:
-        lines.append(f"  and {len(errors) - num_shown} more")
-    if command is not None:
-        lines.append(f"to list all problems: {command}")
-    raise BadInput("\n".join(lines))
+def refuse_errors(problems: Sequence[Problem], name: str) -> None:
+    """Raise an error that lists the first errors among the problems, if there are any."""
+    errors = [problem.describe() for problem in problems if problem.severity == "error"]
+    if errors:
+        lines = [f"{name}: {len(errors)} error(s) in the tables; correct them first:"]
+        lines += [f"  {error}" for error in errors[:MAX_ERRORS_SHOWN]]
+        if len(errors) > MAX_ERRORS_SHOWN:
+            lines.append(f"  and {len(errors) - MAX_ERRORS_SHOWN} more")
+        lines.append("to list all problems: crossgcn check, with the same tables and options")
+        raise BadInput("\n".join(lines))
 
 
 class Encoding(BaseModel):
@@ -240,7 +226,7 @@ def load_new_tables(
     """
     node_table = read_table(nodes, "nodes")
     id_column = node_table.require(plan.id_column)
-    refuse_errors(check_tables(node_table, None, plan, IDS), node_table.name, None)
+    refuse_errors(check_tables(node_table, None, plan, IDS), node_table.name)
     ids = tuple(node_table.frame[id_column].tolist())
     node_table.refuse_cells(
         id_column,

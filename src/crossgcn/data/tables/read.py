@@ -161,16 +161,12 @@ def _read_bytes(path: Path, name: str) -> bytes:
 
 
 def _decode(content: bytes) -> tuple[bytes, str]:
-    """Return the text of a file in UTF-8, and its encoding in words."""
-    # Windows has printable characters where Latin-1 has controls.
-    codecs = {"utf8": "UTF-8", "cp1252": "latin-1", "latin-1": "latin-1"}
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        codecs = {"utf-16": "UTF-16"}
-    for codec, encoding in codecs.items():
-        with suppress(UnicodeDecodeError):
-            text = content.decode(codec)
-            return content if codec == "utf8" else text.encode(), encoding
-    return content.decode(codec, "replace").encode(), encoding
+    """Return the text of a file in UTF-8, and how it is encoded: with a mark, UTF-8 or Windows'."""
+    encoding = "UTF-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "Windows-1252"
+    with suppress(UnicodeDecodeError):
+        content.decode()
+        return content, "UTF-8"
+    return content.decode(encoding, "replace").encode(), encoding
 
 
 def _read_header(content: bytes, path: Path, name: str) -> tuple[str, list[str]]:

@@ -15,7 +15,7 @@ from crossgcn.data.tables.cells import (
     parse_dates,
 )
 from crossgcn.data.tables.checks.problems import CheckedTables, show_name
-from crossgcn.data.tables.kinds.categorical import MIN_COUNT
+from crossgcn.data.tables.kinds.base import MIN_COUNT
 from crossgcn.data.tables.kinds.numeric import MAX_CODES
 from crossgcn.data.tables.plan import ColumnKind
 from crossgcn.data.tables.table import Distinct

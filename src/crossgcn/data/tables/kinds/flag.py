@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from crossgcn.data.tables.cells import plain_id
-from crossgcn.data.tables.kinds.base import ColumnEncoder, Inference, Refusals, one_hot
+from crossgcn.data.tables.kinds.base import ColumnEncoder, Inference, Refusals
 from crossgcn.data.tables.table import Distinct
 
 FLAGS = {
@@ -51,9 +51,11 @@ class FlagEncoder(ColumnEncoder):
 
     def encode_values(self, distinct: Distinct) -> sparse.csr_array:
         """Return a one where the flag is set."""
-        is_set = np.array([FLAGS.get(plain_id(text.lower()), False) for text in distinct.texts])
-        features = np.where(distinct.missing, 1 if self.has_missing else -1, is_set - 1)
-        return one_hot(features, len(self.feature_names))
+        is_set = np.array(
+            [FLAGS.get(plain_id(text.lower()), False) for text in distinct.texts], bool
+        )
+        features = np.stack([is_set & ~distinct.missing, distinct.missing], axis=1)
+        return sparse.csr_array(features[:, : 1 + self.has_missing].astype(np.float32))
 
     def refuse(self, distinct: Distinct) -> Refusals:
         """Return words that are no flag."""

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from crossgcn.data.tables.cells import parse_number
-from crossgcn.data.tables.kinds.base import Inference
-from crossgcn.data.tables.kinds.categorical import MIN_COUNT, WordEncoder, count_words
+from crossgcn.data.tables.kinds.base import MIN_COUNT, Inference, WordEncoder, count_words
 from crossgcn.data.tables.table import Distinct
 
 MIN_SHARE_OF_LISTS = 0.1
@@ -68,10 +67,11 @@ def infer_list(distinct: Distinct) -> Inference:
     separator = find_separator([cell for cell, _ in distinct.present])
     if separator == " ":
         return None
-    words = count_words(distinct, lambda cell: split_words(cell, separator))
+    cells = [(split_words(cell, separator), count) for cell, count in distinct.present]
+    words = count_words(cells)
     lengths: Counter[int] = Counter()
-    for cell, count in distinct.present:
-        lengths[len(split_words(cell, separator))] += count
+    for split, count in cells:
+        lengths[len(split)] += count
     num_several = lengths.total() - lengths[0] - lengths[1]
     are_lists = num_several >= MIN_SHARE_OF_LISTS * lengths.total()
     are_repeated = sum(words.values()) >= MIN_WORD_REPEATS * len(words)
@@ -96,7 +96,7 @@ class ListEncoder(WordEncoder):
     def fit(cls, column: str, distinct: Distinct) -> ListEncoder:
         """Give each word in several cells a feature."""
         separator = find_separator([cell for cell, _ in distinct.present])
-        counts = count_words(distinct, lambda cell: split_words(cell, separator))
+        counts = count_words([(split_words(cell, separator), n) for cell, n in distinct.present])
         words = [word for word in counts if counts[word] >= MIN_COUNT][:MAX_WORDS]
         rare = tuple(sorted(counts.keys() - set(words)))
         return cls(column=column, words=tuple(words), rare=rare, separator=separator)

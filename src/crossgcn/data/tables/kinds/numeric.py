@@ -16,7 +16,7 @@ from crossgcn.data.tables.kinds.base import (
     ColumnEncoder,
     Inference,
     Refusals,
-    one_hot,
+    ones_at,
 )
 from crossgcn.data.tables.kinds.categorical import are_names
 from crossgcn.data.tables.kinds.ranges import choose_ranges
@@ -165,7 +165,9 @@ class NumberEncoder(ColumnEncoder):
         standard = np.clip(standard, -MAX_DEVIATIONS, MAX_DEVIATIONS)
         ranks = np.where(is_finite, self._rank(numbers), 0.0)
         measures = sparse.csr_array(np.stack([ranks, standard], axis=1).astype(np.float32))
-        in_ranges = one_hot(ranges, len(self.ranges) + self.has_missing)
+        rows = np.flatnonzero(ranges >= 0)
+        shape = (len(numbers), len(self.ranges) + self.has_missing)
+        in_ranges = ones_at(rows, ranges[rows], shape)
         return sparse.csr_array(sparse.hstack([in_ranges, measures]))
 
     def _rank(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
