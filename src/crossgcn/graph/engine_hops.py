@@ -129,7 +129,7 @@ def _encode_nodes(
     plan = make_plan(table, some, choices)
     table = plan.with_missing_words(table)
     problems = check_tables(table, None, plan, (*IDS, *TARGET, *COLUMNS))
-    refuse_errors(problems, table.name, None)
+    refuse_errors(problems, table.name)
     encoder, labels = TableEncoder.fit(table, plan), read_labels(table, plan)
     roles = read_roles(table, plan.split_column, labels)
     data = Data(
