@@ -14,7 +14,6 @@ from architectures import one_thread  # noqa: F401
 from crossgcn import (
     BadInput,
     TableModel,
-    compare,
     from_tables,
 )
 
@@ -166,15 +165,3 @@ def test_a_comparison_on_tables(fitted: TableModel, tmp_path: Path) -> None:
     fitted.report(tmp_path / "page.html", comparison=tmp_path / "compared")
     with pytest.raises(BadInput, match="gcn is not among"):
         fitted.compare(["linear"], baseline="gcn")
-
-
-def test_a_comparison_of_presets(crossgcn: Command) -> None:
-    quick: dict[str, Any] = {"num_splits": 2, "epochs": 2, "num_layers": 1}
-    summary = compare("citeseer", ["gcn", "cross-gcn"], order=2, **quick)
-    assert [model["model"] for model in summary["models"]] == ["gcn", "cross-gcn"]
-    words = ("--num-splits", "2", "--epochs", "2", "--num-layers", "1", "--workers", "1")
-    again = result_of(crossgcn("compare", "citeseer", *words, "--json", "--out", "compared"))
-    pairs = zip(summary["models"], again["models"], strict=True)
-    assert all(ours["test_accuracy"] == theirs["test_accuracy"] for ours, theirs in pairs)
-    with pytest.raises(BadInput, match="order has no effect: gcn does not have it"):
-        compare("citeseer", ["gcn"], order=2, **quick)

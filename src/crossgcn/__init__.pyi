@@ -30,7 +30,6 @@ from crossgcn.models.cross_gcn import MLP as MLP
 from crossgcn.models.cross_gcn import CrossGCN as CrossGCN
 from crossgcn.models.cross_hops import CrossHops as CrossHops
 from crossgcn.tables_api import TableModel as TableModel
-from crossgcn.tables_api import compare as compare
 from crossgcn.tables_api import from_tables as from_tables
 from crossgcn.training.checkpoints import load_model as load_model
 from crossgcn.training.checkpoints import save_model as save_model

@@ -1,4 +1,4 @@
-"""What the commands do, in Python: compare models; train, explain and predict tables."""
+"""A user's own tables in Python: train, compare, explain, predict, report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,10 +33,8 @@ from crossgcn.experiments.experiment import Experiment, RepeatedRuns, run_folder
 from crossgcn.experiments.predict import predict_nodes
 from crossgcn.experiments.run_folder import RunFolder, choose_model, open_run
 from crossgcn.explanation.api import explain
-from crossgcn.models.catalogue import settings_of_models
 from crossgcn.reports.page.render import write_report
-from crossgcn.reports.summaries import summarise_candidates, summarise_comparison
-from crossgcn.training.config import RunConfig
+from crossgcn.reports.summaries import summarise_candidates
 from crossgcn.training.metrics import positive_class
 from crossgcn.training.records import describe_environment, write_summary
 
@@ -168,7 +166,10 @@ class TableModel:
         work = {name: options.pop(name) for name in _WORK if name in options}
         experiment = table_experiment(graph, models, tuning, baseline, options)
         summary, _ = compare_on_tables(graph, experiment, baseline=baseline, out=folder, **work)
-        return _keep(summary, folder)
+        if folder is not None:
+            summary["out"] = str(folder)
+            write_summary(folder, summary)
+        return summary
 
     def explain(self, node: str | None = None, *, contrast: tuple[str, str] | None = None) -> Any:
         """Return the scores of all nodes as sums of named terms; see :func:`crossgcn.explain`.
@@ -304,64 +305,9 @@ def compare_on_tables(
     return summary, comparison
 
 
-def compare(
-    dataset: str,
-    models: Sequence[str] = ("gcn", "cross-gcn"),
-    *,
-    baseline: str | None = None,
-    out: Path | str | None = None,
-    workers: int = 1,
-    threads: int = 1,
-    device: str = "cpu",
-    on_epochs: Callable[[int, int], None] | None = None,
-    **settings: Any,
-) -> dict[str, Any]:
-    """Train presets on the same splits of a dataset, and pair their results split by split.
-
-    For tables of your own, use :meth:`from_tables(...).compare()
-    <crossgcn.TableModel.compare>`, which answers what helps there.
-
-    Args:
-        dataset: A known dataset, or a graph file.
-        models: Names of presets.
-        baseline: The one that the others are compared with; the first by default.
-        out: Folder for the records and ``result.json``; finished runs in it are not repeated.
-        workers: Number of processes.
-        threads: Threads of each run.
-        device: ``cpu``, ``cuda`` or ``auto``.
-        on_epochs: Called with the epochs done and the epochs in total.
-        **settings: Fields of :class:`~crossgcn.RunConfig`, for the models that have them.
-
-    Returns:
-        The summary that ``crossgcn compare --json`` prints.
-    """
-    started = time.perf_counter()
-    baseline = models[0] if baseline is None else baseline
-    check_baseline(baseline, models)
-    folder = None if out is None else Path(out)
-    configs = [
-        RunConfig.create(dataset=dataset, model=name, **of_model)
-        for name, of_model in settings_of_models(models, settings).items()
-    ]
-    runs = Experiment(configs).run(
-        out=folder, workers=workers, threads=threads, device=device, on_epochs=on_epochs
-    )
-    summary = summarise_comparison(runs, baseline)
-    summary["wall_seconds"] = time.perf_counter() - started
-    return _keep(summary, folder)
-
-
 def check_baseline(baseline: str | None, names: Sequence[str]) -> None:
     """Refuse a baseline that is none of the models."""
     if baseline is not None and baseline not in names:
         raise BadInput(
             f"--baseline {baseline} is not among --models {','.join(names)}: add it there"
         )
-
-
-def _keep(summary: dict[str, Any], folder: Path | None) -> dict[str, Any]:
-    """Write a summary to ``result.json`` in its folder, as the commands do."""
-    if folder is not None:
-        summary["out"] = str(folder)
-        write_summary(folder, summary)
-    return summary
