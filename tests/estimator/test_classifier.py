@@ -12,7 +12,7 @@ from classifier_cases import EXPECTED_FAILURES, Array, circles, scipy_features, 
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_wine
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -93,18 +93,6 @@ def test_a_pipeline_from_a_data_frame() -> None:
     without = make_pipeline(encode, CrossGCNClassifier(model="gcn", num_layers=1))
     assert cross_val_score(crossed_twice, frame, y, cv=2).min() > 0.95
     assert cross_val_score(without, frame, y, cv=2).max() < 0.7
-
-
-def test_a_grid_search_over_order_and_dropout() -> None:
-    X, y = load_wine(return_X_y=True)
-    names = np.array(["barolo", "grignolino", "barbera"])[y]
-    pipeline = make_pipeline(StandardScaler(), small())
-    grid = {"crossgcnclassifier__order": [1, 2, (2, 1)], "crossgcnclassifier__dropout": [0.0, 0.5]}
-    search = GridSearchCV(pipeline, grid, cv=3).fit(X, names)
-    assert len(search.cv_results_["params"]) == 6
-    assert search.best_score_ > 0.93
-    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
-    assert set(search.predict(X)) == set(names)
 
 
 def test_a_data_frame_with_other_columns_is_refused() -> None:

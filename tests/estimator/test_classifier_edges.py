@@ -8,6 +8,8 @@ import scipy.sparse as sp
 import torch
 from architectures import one_thread  # noqa: F401
 from classifier_cases import circles, small, weights
+from torch_geometric.data import Data
+from torch_geometric.edge_index import EdgeIndex
 
 from crossgcn.errors import BadInput
 
@@ -18,13 +20,16 @@ def test_edges_come_in_any_form() -> None:
     expected = first.predict_proba(X, edges)
     adjacency = sp.coo_array((np.ones(edges.shape[1], bool), tuple(edges)), shape=(200, 200))
     both = np.concatenate([edges, edges[::-1], edges], axis=1)
-    forms = [
+    forms: list[Any] = [
         torch.from_numpy(edges),
         edges.tolist(),
         edges.astype(np.uint16),
         both,
         adjacency,
         sp.csr_matrix(adjacency),
+        Data(edge_index=torch.from_numpy(edges)),
+        EdgeIndex(torch.from_numpy(edges), sparse_size=(200, 200)),
+        torch.sparse_coo_tensor(torch.from_numpy(edges), torch.ones(edges.shape[1]).bool()),
     ]
     for form in forms:
         assert weights(small().fit(X, y, form)) == weights(first)
@@ -40,7 +45,9 @@ def test_weights_of_a_matrix_are_weights_of_edges() -> None:
     weight = np.linspace(0.5, 3.0, edges.shape[1])
     matrix = sp.csr_array((weight, tuple(edges)), shape=(200, 200))
     first = small().fit(X, y, edges, edge_weight=torch.from_numpy(weight))
-    assert weights(small().fit(X, y, matrix)) == weights(first)
+    data = Data(edge_index=torch.from_numpy(edges), edge_weight=torch.from_numpy(weight))
+    for form in (matrix, data):
+        assert weights(small().fit(X, y, form)) == weights(first)
     assert weights(small().fit(X, y, edges)) != weights(first)
 
 

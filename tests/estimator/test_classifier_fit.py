@@ -19,12 +19,16 @@ from crossgcn.models.catalogue import build_model
 
 
 @pytest.mark.parametrize("model", ["cross-gcn", "gin"])
-def test_with_rows_held_out_it_is_trained_as_every_model_here(
-    small_graph: Data, model: str
+@pytest.mark.parametrize("fraction", [0.3, None])
+def test_it_is_trained_as_every_model_here(
+    small_graph: Data, model: str, fraction: float | None
 ) -> None:
-    classifier = small(model=model, validation_fraction=0.3, dropout=0.4, random_state=3)
+    classifier = small(model=model, validation_fraction=fraction, dropout=0.4, random_state=3)
     classifier.fit(scipy_features(small_graph), small_graph.y.numpy(), small_graph.edge_index)
-    train, validation = hold_out(small_graph.y, 0.3, 3)
+    everyone = torch.arange(90)
+    train, validation = everyone, everyone
+    if fraction is not None:
+        train, validation = hold_out(small_graph.y, fraction, 3)
     torch.manual_seed(3)
     order = (2, 1) if model == "cross-gcn" else None
     twin = build_model(model, 24, 3, hidden_channels=8, dropout=0.4, bias=True, order=order)
@@ -36,33 +40,16 @@ def test_with_rows_held_out_it_is_trained_as_every_model_here(
         seed=3,
         epochs=30,
     )
+    assert classifier.loss_curve_ == [epoch.train_loss for epoch in result.history]
+    if fraction is None:  # the steps are the same; the last epoch is kept
+        assert classifier.n_iter_ == classifier.best_epoch_ == 30
+        assert classifier.validation_rows_ is None and classifier.validation_scores_ is None
+        return
     assert all(map(torch.equal, classifier.model_.state_dict().values(), result.state.values()))
     assert classifier.best_epoch_ == result.best_epoch
-    assert classifier.loss_curve_ == [epoch.train_loss for epoch in result.history]
     assert classifier.validation_scores_ == [e.validation_score for e in result.history]
     assert classifier.validation_rows_ is not None
     assert classifier.validation_rows_.tolist() == validation.tolist()
-
-
-@pytest.mark.parametrize("model", ["cross-gcn", "gin"])
-def test_without_them_it_takes_the_same_steps_to_the_end(small_graph: Data, model: str) -> None:
-    classifier = small(model=model, dropout=0.4, random_state=5)
-    classifier.fit(scipy_features(small_graph), small_graph.y.numpy(), small_graph.edge_index)
-    torch.manual_seed(5)
-    order = (2, 1) if model == "cross-gcn" else None
-    twin = build_model(model, 24, 3, hidden_channels=8, dropout=0.4, bias=True, order=order)
-    everyone = torch.arange(90)
-    result = train_full_batch(
-        twin,
-        PreparedGraph(small_graph.x, small_graph.edge_index),
-        small_graph.y,
-        Split(everyone, everyone, everyone),
-        seed=5,
-        epochs=30,
-    )
-    assert classifier.loss_curve_ == [epoch.train_loss for epoch in result.history]
-    assert classifier.n_iter_ == classifier.best_epoch_ == 30
-    assert classifier.validation_rows_ is None and classifier.validation_scores_ is None
 
 
 @pytest.mark.parametrize("validation_fraction", [None, 0.2])

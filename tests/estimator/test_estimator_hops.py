@@ -14,12 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from crossgcn import BadInput, CrossGCNClassifier, CrossHops
-from crossgcn.data.graph import canonical_graph
-from crossgcn.data.splits import Split
 from crossgcn.graph.neighbourhood import neighbour_labels
-from crossgcn.training.checkpoints import load_saved
-from crossgcn.training.config import RunConfig
-from crossgcn.training.trainer import Run, Trainer
 
 
 def hops(**parameters: Any) -> CrossGCNClassifier:
@@ -31,32 +26,6 @@ def hops(**parameters: Any) -> CrossGCNClassifier:
     }
     defaults |= {"learning_rate": 0.05}
     return CrossGCNClassifier(**defaults | parameters)
-
-
-def test_it_trains_as_the_command_line_does(tmp_path: Path) -> None:
-    from torch_geometric.data import Data
-
-    X, y, edges = circles()
-    fitted = hops(validation_fraction=0.2, random_state=3).fit(X, y, edges)
-    held = torch.from_numpy(fitted.validation_rows_)
-    rows = torch.tensor(sorted(set(range(200)) - set(held.tolist())))
-    data = Data(torch.from_numpy(X).float(), torch.from_numpy(edges), y=torch.from_numpy(y))
-    config = RunConfig.create(
-        model="cross-hops",
-        hidden_channels=4,
-        epochs=30,
-        bags=2,
-        metric="roc_auc",
-        seed=3,
-        dropout=0.2,
-        learning_rate=0.05,
-    )
-    trainer = Trainer(canonical_graph(data, "X"), [Split(rows, held, held)], save_models=True)
-    run = Run(config, 0, folder=tmp_path)
-    trainer.prepare([run])
-    trainer.train(run)
-    state = load_saved(tmp_path).model.state_dict()
-    assert all(map(torch.equal, fitted.model_.state_dict().values(), state.values()))
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from architectures import one_thread  # noqa: F401
 from classifier_cases import EXPECTED_FAILURES, Array, circles, small, weights
 from sklearn.base import clone
@@ -18,11 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from crossgcn import BadInput, CrossGCNClassifier, CrossGCNRegressor
-from crossgcn.data.splits import Split
-from crossgcn.graph import PreparedGraph
-from crossgcn.models.catalogue import build_model
 from crossgcn.training.checkpoints import load_model
-from crossgcn.training.full_batch import train_full_batch
 
 
 def regressor(**parameters: Any) -> CrossGCNRegressor:
@@ -47,31 +42,6 @@ def test_crosses_of_features_are_predicted_in_the_unit_of_the_target(model: str)
     assert fitted.score(X[test], y[test]) == pytest.approx(r2_score(y[test], predicted))
     assert fitted.score(X[test], y[test]) > 0.5
     assert Ridge().fit(X[train], y[train]).score(X[test], y[test]) < 0.2
-
-
-def test_it_takes_the_steps_of_training_on_the_standardised_target() -> None:
-    X, y = prices()
-    fitted = regressor(num_layers=1, epochs=20, learning_rate=0.01, validation_fraction=0.2).fit(
-        X, y
-    )
-    assert fitted.validation_rows_ is not None
-    held = torch.from_numpy(fitted.validation_rows_)
-    rows = torch.tensor(sorted(set(range(300)) - set(held.tolist())))
-    torch.manual_seed(0)
-    twin = build_model("cross-gcn", 3, 1, hidden_channels=8, num_layers=1, dropout=0.2, bias=True)
-    twin.predict_number(float(y[rows].mean()), float(y[rows].std(ddof=1)))
-    nobody = torch.empty(2, 0, dtype=torch.long)
-    graph = PreparedGraph(torch.from_numpy(X).float(), nobody)
-    result = train_full_batch(
-        twin, graph, torch.from_numpy(y), Split(rows, held, held), seed=0, epochs=20
-    )
-    for own, wanted in zip(fitted.model_.state_dict().values(), result.state.values(), strict=True):
-        torch.testing.assert_close(own, wanted, rtol=1e-4, atol=1e-5)
-    wanted_scores = [epoch.validation_score for epoch in result.history]
-    assert fitted.validation_scores_ is not None
-    assert fitted.validation_scores_ == pytest.approx(wanted_scores, rel=1e-5)
-    best = fitted.score(X[held], y[held])
-    assert best == pytest.approx(max(fitted.validation_scores_), abs=1e-5)
 
 
 def test_rows_without_a_target_are_part_of_the_graph_only() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,24 +94,30 @@ def test_a_folder_without_a_model_says_how_to_make_one(tmp_path: Path) -> None:
         open_run(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("damage", "complaint"),
-    [
-        (lambda run: (run / "graph.npz").unlink(), r"graph\.npz: no such file"),
-        (lambda run: (run / "splits.npz").unlink(), r"splits\.npz: is not what was written"),
-        (lambda run: (run / "nodes.json").unlink(), r"nodes\.json: is not what was written"),
-        (lambda run: (run / "nodes.json").write_text('{"ids": 5}'), r"nodes\.json: is not what"),
-        (lambda run: (run / "chosen.json").write_text("{"), r"chosen\.json: is not valid JSON"),
-        (lambda run: (run / "chosen.json").write_text("[]"), r"chosen\.json: is not what"),
-        (lambda run: (run / "chosen.json").write_text("{}"), r"chosen\.json: is not what"),
-        (lambda run: shutil.rmtree(run / "cross-gcn-2-layer"), r"split-0.*: is not what"),
-        (lambda run: (run / "graph.npz").write_bytes(b"PK\3\4"), r"graph\.npz"),
-    ],
-)
+def change_json(path: Path, **entries: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | entries))
+
+
+RECORD = "cross-gcn-2-layer/split-01/run.json"
+CHANGED = "is not what was written there"
+DAMAGE: list[tuple[Callable[[Path], object], str]] = [
+    (lambda run: (run / "graph.npz").unlink(), r"graph\.npz: no such file"),
+    (lambda run: (run / "graph.npz").write_bytes(b"PK\3\4"), r"graph\.npz"),
+    (lambda run: (run / "splits.npz").unlink(), rf"splits\.npz: {CHANGED}"),
+    (lambda run: (run / "nodes.json").unlink(), rf"nodes\.json: {CHANGED}"),
+    (lambda run: change_json(run / "nodes.json", ids=IDS[::-1]), rf"nodes\.json: {CHANGED}"),
+    (lambda run: (run / "chosen.json").write_text("{"), r"chosen\.json: is not valid JSON"),
+    (lambda run: (run / "chosen.json").write_text("[]"), rf"chosen\.json: {CHANGED}"),
+    (lambda run: change_json(run / "chosen.json", run="another"), rf"chosen\.json: {CHANGED}"),
+    (lambda run: change_json(run / RECORD, test_accuracy=0.999), rf"split-01/run\.json: {CHANGED}"),
+    (lambda run: shutil.rmtree(run / "cross-gcn-2-layer"), f"split-0.*: {CHANGED}"),
+]
+
+
+@pytest.mark.parametrize(("damage", "complaint"), DAMAGE)
 def test_a_damaged_folder_is_refused_with_a_reason(
-    damage: object, complaint: str, run_folder: Path
+    damage: Callable[[Path], object], complaint: str, run_folder: Path
 ) -> None:
-    assert callable(damage)
     damage(run_folder)
     with pytest.raises(BadInput, match=complaint):
         open_run(run_folder)
@@ -121,29 +128,6 @@ def test_another_graph_is_noticed(run_folder: Path, small_graph: Data) -> None:
     changed.y = changed.y.roll(1)
     save_graph(run_folder / "graph.npz", changed)
     with pytest.raises(BadInput, match=r"graph\.npz: is not the graph the model was trained on"):
-        open_run(run_folder)
-
-
-@pytest.mark.parametrize("change", [{"test_accuracy": 0.999}, {"split": {"index": 10**6}}])
-def test_a_changed_record_is_noticed(change: dict[str, object], run_folder: Path) -> None:
-    path = run_folder / "cross-gcn-2-layer" / "split-01" / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_bytes()) | change))
-    with pytest.raises(BadInput, match=r"split-01/run\.json: is not what was written"):
-        open_run(run_folder)
-
-
-def test_swapped_names_are_noticed(run_folder: Path) -> None:
-    (run_folder / "nodes.json").write_text(json.dumps({"ids": IDS[::-1]}))
-    with pytest.raises(BadInput, match=r"nodes\.json: is not what was written"):
-        open_run(run_folder)
-
-
-def test_another_choice_is_noticed(run_folder: Path) -> None:
-    path = run_folder / "chosen.json"
-    chosen = json.loads(path.read_bytes())
-    others = {f"cross-gcn-2-layer/split-0{split}" for split in range(3)} - {chosen["run"]}
-    path.write_text(json.dumps(chosen | {"run": min(others)}))
-    with pytest.raises(BadInput, match=r"chosen\.json: is not what was written"):
         open_run(run_folder)
 
 
