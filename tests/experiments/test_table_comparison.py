@@ -195,6 +195,12 @@ def test_a_better_black_box_is_named_with_what_is_given_up() -> None:
     )
 
 
+def test_only_what_train_has_is_recommended() -> None:
+    same = {name: BASE for name in ("majority-or-mean", "ebm", "cross-hops-1", "boosting")}
+    assert measured(same).recommended == "cross-hops-1"
+    assert measured({"boosting": BASE, "perceptron": shifted(-0.1)}).recommended == "perceptron"
+
+
 def test_validation_chooses_whom_to_compare_and_test_decides() -> None:
     """The model that is luckiest on test nodes must not be picked for it."""
     twin = result("cross-hops-1", [0.6, 0.6, 0.61], [0.6] * 3)

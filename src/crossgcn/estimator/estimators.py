@@ -67,7 +67,7 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         model: A preset, such as ``"cross-gcn"``, ``"cross-hops"``, ``"gcn"`` or ``"mlp"``. Where
             ``None`` is given for another parameter, the preset decides.
         num_layers: The number of layers, 2 by default; ``"cross-hops"`` has one.
-        hidden_channels: Width of the hidden layers; 32 by default, 16 units per bag in
+        hidden_channels: Width of the hidden layers; 32 by default, 8 units per bag in
             ``"cross-hops"``.
         order: Highest order of the crosses, for all layers or one per layer. By default the
             first layer crosses pairs and the others nothing, so that every cross is one of the
@@ -83,12 +83,12 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         bags: Models on subsets of the training rows whose mean is the model, for
             ``"cross-hops"``; 8 by default.
         epochs: Steps of the optimiser, each over all rows; 500 by default. In ``"cross-hops"``
-            passes over the rows in batches; 30 by default, 100 with ``validation_fraction``.
+            passes over the rows in batches; 30 by default, 200 with ``validation_fraction``.
         patience: Stop after this many epochs without a better score on the held-out rows; never
-            by default, after 15 in ``"cross-hops"``.
+            by default, after 20 in ``"cross-hops"``.
         metric: The score that selects the epoch, such as ``"roc_auc"``, ``"f1_macro"`` or
             ``"log_loss"``. Accuracy by default; ROC-AUC in ``"cross-hops"`` of two classes.
-        learning_rate: Of Adam; 0.01 by default, 0.005 in ``"cross-hops"``.
+        learning_rate: Of Adam; 0.01 by default, 0.003 in ``"cross-hops"``.
         weight_decay: Of the matrices; 5e-4 by default, 1e-3 in ``"cross-hops"``.
         class_weight: Weights of the classes in the loss: ``"balanced"``, or a mapping from class
             to weight.

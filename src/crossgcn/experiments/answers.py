@@ -155,7 +155,7 @@ class TableComparison:
         was compared. "As good" is by validation score, and so is the exception: crosses help, but
         a glass box other than their twin is better by more than :data:`MATTERS`.
         """
-        trainable = [r for r in self.results if r.candidate.preset is not None] or self.results
+        trainable = [r for r in self.results if r.candidate.estimator is None] or self.results
         glass = [r for r in trainable if r.candidate.glass_box] or list(trainable)
         crosses = self.crosses
         if crosses is not None and crosses.verdict == "helps":
