@@ -196,7 +196,7 @@ def test_a_better_black_box_is_named_with_what_is_given_up() -> None:
 
 
 def test_only_what_train_has_is_recommended() -> None:
-    same = {name: BASE for name in ("majority-or-mean", "ebm", "cross-hops-1", "boosting")}
+    same = dict.fromkeys(("majority-or-mean", "ebm", "cross-hops-1", "boosting"), BASE)
     assert measured(same).recommended == "cross-hops-1"
     assert measured({"boosting": BASE, "perceptron": shifted(-0.1)}).recommended == "perceptron"
 
