@@ -10,6 +10,7 @@ from crossgcn.data.tables.checks.problems import (
     MISSING,
     UNKNOWN,
     CheckedTables,
+    Rule,
     Severity,
     show_name,
 )
@@ -98,3 +99,6 @@ def isolated_node(tables: CheckedTables) -> None:
     message = "{value} has no edges: only its own columns are used"
     remedy, column = "add its edges if it should have some", tables.plan.id_column
     tables.add("warning", "isolated-node", message, remedy, column, rows)
+
+
+EDGES: tuple[Rule, ...] = (edge_ends, bad_edge_weight, self_loop, repeated_edge, isolated_node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import compress
 
 import numpy as np
@@ -14,7 +15,7 @@ from crossgcn.data.tables.cells import (
     find_date_formats,
     parse_dates,
 )
-from crossgcn.data.tables.checks.problems import CheckedTables, show_name
+from crossgcn.data.tables.checks.problems import CheckedTables, Rule, show_name
 from crossgcn.data.tables.kinds.base import MIN_COUNT
 from crossgcn.data.tables.kinds.numeric import MAX_CODES
 from crossgcn.data.tables.plan import ColumnKind
@@ -81,25 +82,29 @@ def not_a_number(tables: CheckedTables) -> None:
         tables.add("error", "not-a-number", message, remedy, name, wrong[distinct.codes])
 
 
+def date_columns(tables: CheckedTables) -> Iterator[tuple[str, Distinct, list[str]]]:
+    """Yield the columns of dates, and the formats in which they may be written, best first."""
+    for column in tables.plan.features:
+        if column.kind == "date":
+            distinct = tables.nodes.distinct(column.name)
+            formats = find_date_formats([text for text, _ in distinct.present])
+            yield column.name, distinct, [each for each, _ in formats] or ["%Y-%m-%d"]
+
+
 def not_a_date(tables: CheckedTables) -> None:
     """Text among dates would count as missing without a word."""
-    for column in tables.plan.features:
-        if column.kind != "date":
-            continue
-        distinct = tables.nodes.distinct(column.name)
-        formats = find_date_formats([text for text, _ in distinct.present]) or [("%Y-%m-%d", 0)]
-        wrong = parse_dates(distinct.texts, formats[0][0]).isna().to_numpy() & ~distinct.missing
-        message = f"{{value}} is not a date written {formats[0][0]} as others are"
+    for name, distinct, formats in date_columns(tables):
+        wrong = parse_dates(distinct.texts, formats[0]).isna().to_numpy() & ~distinct.missing
+        message = f"{{value}} is not a date written {formats[0]} as others are"
         remedy = (
             "write all dates as 2024-05-17, leave the cell empty, or take the column as text with "
             "--categorical {column}"
         )
-        tables.add("error", "not-a-date", message, remedy, column.name, wrong[distinct.codes])
+        tables.add("error", "not-a-date", message, remedy, name, wrong[distinct.codes])
 
 
 def ambiguous_value(tables: CheckedTables) -> None:
     """6.059 between thousands would be read as 6; 3/4/2024 is in March or in April."""
-    kind = "ambiguous-value"
     for name in numeric_columns(tables):
         distinct = tables.nodes.distinct(name)
         if not distinct.typed and distinct.style.decimal == ".":
@@ -109,22 +114,17 @@ def ambiguous_value(tables: CheckedTables) -> None:
             )
             remedy = "if thousands are meant, write the numbers without the point"
             rows = find_ambiguous_points(distinct.texts)[distinct.codes]
-            tables.add("warning", kind, message, remedy, name, rows)
-    for column in tables.plan.features:
-        if column.kind != "date":
-            continue
-        distinct = tables.nodes.distinct(column.name)
-        formats = [each for each, _ in find_date_formats([text for text, _ in distinct.present])]
-        if len(formats) < 2:
-            continue
-        first, second = (parse_dates(distinct.texts, each) for each in formats[:2])
+            tables.add("warning", "ambiguous-value", message, remedy, name, rows)
+    for name, distinct, formats in date_columns(tables):
+        second_best = formats[1] if len(formats) > 1 else formats[0]
+        first, second = (parse_dates(distinct.texts, each) for each in (formats[0], second_best))
         differ = ((first != second) & first.notna()).to_numpy()
         message = (
             f"{{value}} is read as {formats[0]}, though no date of the column tells the day and "
             "the month apart"
         )
-        remedy = "write dates as 2024-05-17"
-        tables.add("warning", kind, message, remedy, column.name, differ[distinct.codes])
+        remedy, rows = "write dates as 2024-05-17", differ[distinct.codes]
+        tables.add("warning", "ambiguous-value", message, remedy, name, rows)
 
 
 def missing_word(tables: CheckedTables) -> None:
@@ -248,3 +248,11 @@ def value_codes(distinct: Distinct, kind: ColumnKind) -> NDArray[np.int64]:
     else:
         values = np.where(distinct.missing, "", np.array(distinct.texts, dtype=object))
     return pd.factorize(values, use_na_sentinel=False)[0][distinct.codes].astype(np.int64)
+
+
+FILES: tuple[Rule, ...] = (text_encoding,)
+IDS: tuple[Rule, ...] = (missing_id, duplicate_id)
+COLUMNS: tuple[Rule, ...] = (
+    *(no_feature, not_a_number, not_a_date, ambiguous_value, missing_word, mixed_column),
+    *(id_as_feature, left_out, pooled_categories, copied_column),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -190,6 +191,9 @@ class CheckedTables:
             "same_class": float((classes[0] == classes[1]).mean()),
             "chance": float((mix**2).sum()),
         }
+
+
+Rule = Callable[[CheckedTables], None]
 
 
 def merge_alike(problems: list[Problem]) -> list[Problem]:

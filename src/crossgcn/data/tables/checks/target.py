@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crossgcn.data.tables.cells import CODE, MISSING_WORDS, quote
 from crossgcn.data.tables.checks.nodes import value_codes
-from crossgcn.data.tables.checks.problems import CheckedTables, Severity, listed
+from crossgcn.data.tables.checks.problems import CheckedTables, Rule, Severity, listed
 from crossgcn.data.tables.labels import MIN_TO_SPLIT, OTHER, Labels, role_of_values
 from crossgcn.data.tables.plan import AS_CHOSEN, ColumnKind
 from crossgcn.data.tables.table import Distinct
@@ -193,3 +193,8 @@ def _order(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the order of numbers; equal ones are shuffled, since files may be sorted by class."""
     drawn = np.random.default_rng(0).permutation(len(numbers))
     return np.lexsort((drawn, numbers))
+
+
+TARGET: tuple[Rule, ...] = (
+    *(no_target, rare_classes, number_as_classes, unknown_split, unfilled_split, gives_target_away),
+)
