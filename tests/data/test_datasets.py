@@ -15,7 +15,7 @@ from crossgcn.errors import BadInput
 HERE = [
     name
     for name, entry in CATALOGUE.items()
-    if name != "reddit400k-shaped"  # see test_reddit.py
+    if name != "reddit400k-shaped"  # see test_generated.py
     and (entry.origin != "planetoid" or "CROSSGCN_DATA" in os.environ)
 ]
 
