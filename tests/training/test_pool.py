@@ -18,7 +18,7 @@ from crossgcn.training import pool
 from crossgcn.training import trainer as trainer_module
 from crossgcn.training.checkpoints import load_model
 from crossgcn.training.config import RunConfig
-from crossgcn.training.pool import train_many
+from crossgcn.training.pool import train_all, train_each
 from crossgcn.training.trainer import Record, Run, Trainer
 
 MODEL = "model.safetensors"
@@ -62,21 +62,18 @@ def test_two_processes_give_the_bits_that_one_gives_and_tell_of_divergence(
 ) -> None:
     trainer = trainer_of(small_graph)
     epochs: list[int] = []
-    failed: dict[int, str] = {}
-    alone = train_many(trainer, runs_in(tmp_path / "1"), workers=1)
+    alone = train_all(trainer, runs_in(tmp_path / "1"), workers=1)
     # The other process takes the first run, this one the last.
     diverging = runs_in(tmp_path / "wild", learning_rate=1e30, epochs=1000)[0]
-    shared = train_many(
-        trainer,
-        [diverging, *runs_in(tmp_path / "2")],
-        workers=2,
-        on_epochs=epochs.append,
-        on_failure=lambda position, reason: failed.update({position: str(reason)}),
-    )
+    runs = [diverging, *runs_in(tmp_path / "2")]
+    results = dict(train_each(trainer, runs, workers=2, on_epochs=epochs.append))
+    failed = results.pop(0)
+    shared = [record for _, record in sorted(results.items()) if isinstance(record, dict)]
     assert without_clock(shared) == without_clock(alone)
     assert weights_in(tmp_path / "1") == weights_in(tmp_path / "2")
     assert sum(epochs) >= 3 * 6
-    assert failed.keys() == {0} and "split 0" in failed[0] and "diverged" in failed[0]
+    assert isinstance(failed, WorkFailed)
+    assert "split 0" in str(failed) and "diverged" in str(failed)
     record = json.loads((tmp_path / "wild" / "split-0" / "run.json").read_bytes())
     assert record["status"] == "diverged"
     for split in range(3):
@@ -96,8 +93,8 @@ def test_processes_started_in_the_middle_take_what_is_left(
     monkeypatch.setattr(pool, "is_worth_sharing", after_a_while)
     epochs: list[int] = []
     trainer = trainer_of(small_graph)
-    alone = train_many(trainer, runs_in(tmp_path / "1"))
-    shared = train_many(trainer, runs_in(tmp_path / "2"), workers=2, on_epochs=epochs.append)
+    alone = train_all(trainer, runs_in(tmp_path / "1"))
+    shared = train_all(trainer, runs_in(tmp_path / "2"), workers=2, on_epochs=epochs.append)
     assert without_clock(shared) == without_clock(alone)
     assert weights_in(tmp_path / "1") == weights_in(tmp_path / "2")
     assert sum(epochs) == 3 * 6 and asked[:3] == [(0, 17), (1, 16), (2, 15)]
@@ -117,10 +114,10 @@ def test_a_seed_gives_the_same_bits_again_and_another_seed_others(
     small_graph: Data, tmp_path: Path
 ) -> None:
     trainer = trainer_of(small_graph)
-    first = train_many(trainer, runs_in(tmp_path / "1"))
+    first = train_all(trainer, runs_in(tmp_path / "1"))
     torch.rand(7)
-    assert without_clock(train_many(trainer, runs_in(tmp_path / "2"))) == without_clock(first)
-    train_many(trainer, runs_in(tmp_path / "3", seed=1))
+    assert without_clock(train_all(trainer, runs_in(tmp_path / "2"))) == without_clock(first)
+    train_all(trainer, runs_in(tmp_path / "3", seed=1))
     assert weights_in(tmp_path / "1") == weights_in(tmp_path / "2")
     assert len({*weights_in(tmp_path / "1"), *weights_in(tmp_path / "3")}) == 6
 
@@ -128,21 +125,21 @@ def test_a_seed_gives_the_same_bits_again_and_another_seed_others(
 def test_runs_leave_the_callers_randomness_and_threads_alone(small_graph: Data) -> None:
     torch.manual_seed(5)
     state, threads = torch.get_rng_state(), torch.get_num_threads()
-    train_many(trainer_of(small_graph, threads=threads + 1), runs_in(None))
+    train_all(trainer_of(small_graph, threads=threads + 1), runs_in(None))
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.get_num_threads() == threads
 
 
 def test_only_what_is_missing_or_damaged_is_done_again(small_graph: Data, tmp_path: Path) -> None:
     trainer, runs = trainer_of(small_graph), runs_in(tmp_path)
-    before, weights = train_many(trainer, runs), weights_in(tmp_path)
+    before, weights = train_all(trainer, runs), weights_in(tmp_path)
     times = written_at(tmp_path)
     shutil.rmtree(tmp_path / "split-0")
     record = tmp_path / "split-1" / "run.json"
     record.write_bytes(record.read_bytes()[:-40])
     epochs: list[int] = []
     with pytest.warns(Note, match=r"split-1/run\.json: .* the run is trained again"):
-        after = train_many(trainer, runs, on_epochs=epochs.append)
+        after = train_all(trainer, runs, on_epochs=epochs.append)
     assert without_clock(after) == without_clock(before)
     assert after[2] == json.loads(json.dumps(before[2]))
     assert [new == old for new, old in zip(written_at(tmp_path), times, strict=True)] == [
@@ -154,37 +151,25 @@ def test_only_what_is_missing_or_damaged_is_done_again(small_graph: Data, tmp_pa
     assert sum(epochs) == 3 * 6
 
 
-def test_a_test_curve_reaches_the_file_of_epochs(small_graph: Data, tmp_path: Path) -> None:
-    plain = train_many(trainer_of(small_graph), runs_in(tmp_path / "1"))
-    drawn = train_many(trainer_of(small_graph), runs_in(tmp_path / "2", test_curve=True))
-    for split in range(3):
-        one, two = ((tmp_path / f / f"split-{split}/epochs.csv").read_text() for f in "12")
-        last = [line.rpartition(",") for line in two.splitlines()]
-        assert [line for line, *_ in last] == one.splitlines()
-        best = last[drawn[split]["best_epoch"]][2]
-        assert float(best) == plain[split]["test_accuracy"] == drawn[split]["test_accuracy"]
-    assert weights_in(tmp_path / "1") == weights_in(tmp_path / "2")
-
-
 @pytest.mark.parametrize("change", [{"epochs": 7}, {"dropout": 0.4}, {"seed": 1}])
 def test_a_finished_run_is_never_replaced_by_one_of_other_settings(
     change: dict[str, Any], small_graph: Data, tmp_path: Path
 ) -> None:
     trainer = trainer_of(small_graph)
-    train_many(trainer, runs_in(tmp_path))
+    train_all(trainer, runs_in(tmp_path))
     times = written_at(tmp_path)
     (name, value), *_ = change.items()
     with pytest.raises(BadInput, match=rf"finished run with another {name} .*not {value}.*--out"):
-        train_many(trainer, runs_in(tmp_path, **change))
+        train_all(trainer, runs_in(tmp_path, **change))
     assert written_at(tmp_path) == times
 
 
 def test_weights_that_were_not_kept_before_are_made_when_wanted(
     small_graph: Data, tmp_path: Path
 ) -> None:
-    first = train_many(trainer_of(small_graph, save_models=False), runs_in(tmp_path))
+    first = train_all(trainer_of(small_graph, save_models=False), runs_in(tmp_path))
     assert not list(tmp_path.rglob(MODEL))
-    again = train_many(trainer_of(small_graph), runs_in(tmp_path))
+    again = train_all(trainer_of(small_graph), runs_in(tmp_path))
     assert without_clock(again) == without_clock(first)
     assert len(weights_in(tmp_path)) == 3
 
@@ -194,10 +179,10 @@ def test_a_record_never_stands_beside_the_weights_of_another_run(
 ) -> None:
     monkeypatch.setattr(trainer_module, "write_record", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        train_many(trainer_of(small_graph), runs_in(tmp_path, epochs=7))
+        train_all(trainer_of(small_graph), runs_in(tmp_path, epochs=7))
     assert list(tmp_path.rglob(MODEL))
     monkeypatch.undo()
-    train_many(trainer_of(small_graph, save_models=False), runs_in(tmp_path, epochs=8))
+    train_all(trainer_of(small_graph, save_models=False), runs_in(tmp_path, epochs=8))
     assert not list(tmp_path.rglob(MODEL))
 
 
@@ -205,7 +190,7 @@ def test_divergence_is_told_as_such_and_leaves_a_model(small_graph: Data, tmp_pa
     small_graph.x = small_graph.x.to_dense() * 1e25
     trainer = trainer_of(small_graph, save_models=False)
     with pytest.raises(WorkFailed, match=r"cross-gcn-release \(2-layer\), split \d: .*diverged"):
-        train_many(trainer, runs_in(tmp_path, model="cross-gcn-release"))
+        train_all(trainer, runs_in(tmp_path, model="cross-gcn-release"))
     (folder, *_) = (path.parent for path in tmp_path.rglob("run.json"))
     assert json.loads((folder / "run.json").read_bytes())["status"] == "diverged"
     assert all(parameter.isfinite().all() for parameter in load_model(folder).parameters())
@@ -227,10 +212,10 @@ def test_the_death_of_a_worker_is_told_and_loses_no_finished_run(
     small_graph: Data, tmp_path: Path
 ) -> None:
     splits = make_splits(small_graph, "random", num_splits=3, train=5)
-    train_many(trainer_of(small_graph), runs_in(tmp_path)[:1])
+    train_all(trainer_of(small_graph), runs_in(tmp_path)[:1])
     times = (tmp_path / "split-0" / "run.json").stat().st_mtime_ns
     dying = DyingTrainer(small_graph, splits, save_models=True)
     with pytest.raises(WorkFailed, match=r"a worker process died.*--workers.*--resume"):
-        train_many(dying, runs_in(tmp_path), workers=2)
+        train_all(dying, runs_in(tmp_path), workers=2)
     assert (tmp_path / "split-0" / "run.json").stat().st_mtime_ns == times
-    assert len(train_many(trainer_of(small_graph), runs_in(tmp_path))) == 3
+    assert len(train_all(trainer_of(small_graph), runs_in(tmp_path))) == 3

@@ -3,8 +3,6 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +10,13 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from crossgcn import __version__
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.errors import BadInput, Note
-from crossgcn.training import records
 from crossgcn.training.checkpoints import CHECKPOINT
 from crossgcn.training.loop import EpochMetrics
 from crossgcn.training.records import (
     clear_run,
     describe_dataset,
-    describe_environment,
     describe_split,
     finished_run,
     write_epochs,
@@ -140,21 +135,3 @@ def test_the_splits_description_sees_every_node(small_graph: Data) -> None:
     assert first["train_sha256"] == second["train_sha256"]
     assert first["validation_sha256"] != second["validation_sha256"]
     assert first["test_sha256"] != second["test_sha256"]
-
-
-def test_a_source_tree_that_is_not_installed_knows_its_version(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-
-    def version(package: str) -> str:
-        if package == "crossgcn":
-            raise PackageNotFoundError(package)
-        return installed_version(package)
-
-    monkeypatch.setattr("crossgcn.training.records.version", version)
-    records._versions.cache_clear()
-    try:
-        versions = describe_environment()["versions"]
-    finally:
-        records._versions.cache_clear()
-    assert versions["crossgcn"] == __version__

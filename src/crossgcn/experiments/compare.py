@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from importlib.util import find_spec
 from math import fsum
 from pathlib import Path
@@ -27,7 +28,7 @@ from crossgcn.experiments.candidates import (
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.models.catalogue import MODEL_OPTIONS
 from crossgcn.training.metrics import DEFAULT_METRICS, check_metric, task_of_outputs
-from crossgcn.training.pool import train_many
+from crossgcn.training.pool import train_each
 from crossgcn.training.trainer import Record, Run
 
 _TUNED = {"dropout", "weight_decay"} | (MODEL_OPTIONS - {"bias", "hops", "label_features", "bags"})
@@ -124,22 +125,20 @@ class TableExperiment:
         done: dict[Key, Record] = {}
         failed: dict[Key, WorkFailed] = {}
 
-        def keep(position: int, result: Record | WorkFailed) -> None:
-            if isinstance(result, WorkFailed):
-                failed[keys[position]] = result
-            else:
-                done[keys[position]] = result
-            on_epochs(len(done) + len(failed), len(keys))
-
         trainer = experiment.trainer(CandidateTrainer, device=device, threads=threads)
-        planned = [runs[key] for key in keys]
-        train_many(trainer, planned, workers=workers, on_record=keep, on_failure=keep)
-        constant, *results = [
+        with closing(train_each(trainer, [runs[key] for key in keys], workers=workers)) as results:
+            for position, result in results:
+                if isinstance(result, WorkFailed):
+                    failed[keys[position]] = result
+                else:
+                    done[keys[position]] = result
+                on_epochs(len(done) + len(failed), len(keys))
+        constant, *others = [
             self._choose(name, done, failed) for name in dict.fromkeys([CONSTANT, *self.names])
         ]
         if CONSTANT in self.names:
-            results = [constant, *results]
-        return TableComparison(tuple(results), experiment.test_to_train, self.task, constant)
+            others = [constant, *others]
+        return TableComparison(tuple(others), experiment.test_to_train, self.task, constant)
 
     def _choose(
         self, name: str, done: Mapping[Key, Record], failed: Mapping[Key, WorkFailed]

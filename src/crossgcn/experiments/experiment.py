@@ -31,7 +31,7 @@ from crossgcn.training.metrics import (
     task_of_outputs,
 )
 from crossgcn.training.objective import class_weights
-from crossgcn.training.pool import count_epochs, train_many
+from crossgcn.training.pool import count_epochs, train_all
 from crossgcn.training.records import RECORD
 from crossgcn.training.trainer import SHARED_SETTINGS, Run, Trainer
 
@@ -181,7 +181,7 @@ class Experiment:
                 if save_models:
                     clear_model(out)
             count = count_epochs(runs, on_epochs)
-            records = iter(train_many(trainer, runs, workers=workers, on_epochs=count))
+            records = iter(train_all(trainer, runs, workers=workers, on_epochs=count))
             size = len(self.splits)
             return [
                 RepeatedRuns(config, tuple(islice(records, size)), self.test_to_train)

@@ -21,63 +21,62 @@ from crossgcn.errors import WorkFailed
 from crossgcn.training.records import finished_run
 from crossgcn.training.trainer import Record, Run, Trainer
 
+Result = tuple[int, Record | WorkFailed]
+"""The position of a run, and its record, or why it diverged."""
 
-def train_many(
+
+def train_all(
     trainer: Trainer,
     runs: Sequence[Run],
     *,
     workers: int = 1,
     on_epochs: Callable[[int], None] | None = None,
-    on_record: Callable[[int, Record], None] | None = None,
-    on_failure: Callable[[int, WorkFailed], None] | None = None,
 ) -> list[Record]:
-    """Train all runs, except those whose records are on disk already, and return their records.
+    """Train runs as :func:`train_each` does, and return their records in order.
+
+    Raises:
+        WorkFailed: If a run diverged, or if a worker died. Finished runs stay on disk.
+    """
+    records = {}
+    with closing(train_each(trainer, runs, workers=workers, on_epochs=on_epochs)) as results:
+        for position, result in results:
+            if isinstance(result, WorkFailed):
+                raise result
+            records[position] = result
+    return [records[position] for position in range(len(runs))]
+
+
+def train_each(
+    trainer: Trainer,
+    runs: Sequence[Run],
+    *,
+    workers: int = 1,
+    on_epochs: Callable[[int], None] | None = None,
+) -> Generator[Result, None, None]:
+    """Train runs, except those whose records are on disk already; yield each when it is done.
 
     Args:
         workers: Processes that share the runs; a GPU uses one.
         on_epochs: Called regularly with the number of epochs done since the last call, including
             those of runs found on disk; negative when a run starts again.
-        on_record: Called with the position and the record of each run as soon as it is there.
-        on_failure: Called with the position of each run that diverged and the reason; the other
-            runs continue, and its record is left out of the result.
-
-    Raises:
-        WorkFailed: If a run diverged and ``on_failure`` was not given, or if a worker died.
-            Finished runs stay on disk.
     """
     report = on_epochs or (lambda count: None)
-    records: dict[int, Record] = {}
-
-    def keep(position: int, record: Record) -> None:
-        records[position] = record
-        if on_record is not None:
-            on_record(position, record)
-
+    queue: list[tuple[int, Run]] = []
     for position, run in enumerate(runs):
+        found = None
         if run.folder is not None:
             found = finished_run(run.folder, trainer.identity(run), trainer.save_models)
-            if found is not None:
-                keep(position, found)
-                report(run.config.epochs)
-    waiting = {position: run for position, run in enumerate(runs) if position not in records}
-    trainer.prepare(waiting.values())
-
-    queue = list(waiting.items())
-    alone = trainer.device.type == "cuda" or min(workers, len(queue)) < 2
-    results = (
-        ((position, trainer.train(run, report)) for position, run in queue)
-        if alone
-        else _share(trainer, queue, workers, report)
-    )
-    with closing(results):
-        for position, result in results:
-            if not isinstance(result, WorkFailed):
-                keep(position, result)
-            elif on_failure is not None:
-                on_failure(position, result)
-            else:
-                raise result
-    return [records[position] for position in sorted(records)]
+        if found is None:
+            queue.append((position, run))
+        else:
+            report(run.config.epochs)
+            yield position, found
+    trainer.prepare(run for _, run in queue)
+    if trainer.device.type == "cuda" or min(workers, len(queue)) < 2:
+        for position, run in queue:
+            yield position, trainer.train(run, report)
+    else:
+        yield from _share(trainer, queue, workers, report)
 
 
 def count_epochs(
@@ -94,9 +93,6 @@ def count_epochs(
 
     return count
 
-
-Result = tuple[int, Record | WorkFailed]
-"""The position of a run, and its outcome."""
 
 SECONDS_OF_WORK = 15.0
 """From this much work left, other processes are started: each imports torch for seconds first."""
