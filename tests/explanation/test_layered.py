@@ -154,7 +154,7 @@ def test_what_is_no_sum_of_terms_is_refused_by_name(monkeypatch: pytest.MonkeyPa
     for layer, words in (
         (CrossGCNConv(10, 3, 2, aggr="max"), "layer 1 .*'?max"),
         (CrossGCNConv(10, 3, 2, order_weights=torch.nn.Identity()), "layer 1 .*by Identity"),
-        (torch.nn.Linear(10, 3), "layer 1 is a Linear of torch"),
+        (torch.nn.Linear(10, 3), "layer 1 multiplies by a Linear of torch"),
     ):
         with pytest.raises(NotASum, match=words):
             explain(layer, graph)

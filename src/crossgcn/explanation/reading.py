@@ -120,39 +120,21 @@ def read_layers(model: nn.Module) -> tuple[Layer, ...]:
 
 def read_layer(module: nn.Module, position: int) -> Layer:
     """Read the polynomial of a layer; ``position`` (from 0) is for error messages."""
-    where = f"layer {position + 1}"
+    where, conv = f"layer {position + 1}", isinstance(module, CrossGCNConv)
     if isinstance(module, CrossGCNConv):
-        transform, bias = module.transform, module.bias
-        aggregate_first = module.aggregate_first
         if not module.sums_neighbours:
-            raise NotASum(
-                f"{where} joins neighbours by aggr={module.aggr!r}, which has no exact "
-                "explanation; explain a model whose neighbours are summed (aggr='add')"
-            )
-        if not isinstance(transform, CrossFeatureTransform):
-            raise NotASum(
-                f"{where} transforms features by a {type(transform).__name__}, which has no exact "
-                "explanation; explain a CrossGCN or a GCN"
-            )
+            raise _refuse(f"{where} joins neighbours by aggr={module.aggr!r}")
         if module.flow != "source_to_target":
-            raise BadInput(f"{where} has flow={module.flow!r}; use 'source_to_target'")
-    elif isinstance(module, CrossFeatureTransform):
-        transform, bias, aggregate_first = module, module.bias, False
-    else:
-        raise NotASum(
-            f"{where} is a {type(module).__name__} of {type(module).__module__.split('.')[0]}, "
-            "which is not a sum of products of its inputs and has no exact explanation; explain "
-            "crossgcn's CrossGCN, crossgcn's GCN or crossgcn's MLP"
-        )
+            raise _refuse(f"{where} has flow={module.flow!r}")
+    transform: Any = module.transform if conv else module
+    if not isinstance(transform, CrossFeatureTransform):
+        kind = type(transform)
+        raise _refuse(f"{where} multiplies by a {kind.__name__} of {kind.__module__.split('.')[0]}")
     if isinstance(transform.weight, UninitializedParameter):
         raise BadInput(f"{where} has seen no data yet and has no weights; train the model first")
-    orders = transform.unit_order_weights()
+    orders, bias = transform.unit_order_weights(), module.bias
     if orders is None:
-        raise NotASum(
-            f"{where} combines its orders by {type(transform.aggregator).__name__}, which is not a "
-            "weighted sum of products and has no exact explanation; explain a model with 'gated', "
-            "'per-unit', 'learned' or 'fixed' order weights"
-        )
+        raise _refuse(f"{where} combines its orders by {type(transform.aggregator).__name__}")
     weight, alpha = as_array(transform.weight), as_array(orders)
     if not (np.isfinite(weight).all() and np.isfinite(alpha).all()):
         raise BadInput(f"{where} has weights that are not finite; train the model again")
@@ -167,7 +149,15 @@ def read_layer(module: nn.Module, position: int) -> Layer:
         np.eye(units),
         np.zeros(units) if bias is None else as_array(bias),
     )
-    return Layer(polynomial, aggregate_first)
+    return Layer(polynomial, conv and bool(module.aggregate_first))
+
+
+def _refuse(what: str) -> NotASum:
+    return NotASum(
+        f"{what}, which is not a sum of products of features and has no exact explanation; explain "
+        "a CrossGCN, GCN or MLP of crossgcn whose neighbours are summed (aggr='add') and whose "
+        "order_weights are 'gated', 'per-unit', 'learned', 'fixed' or numbers"
+    )
 
 
 def _modules(model: nn.Module) -> list[nn.Module]:
@@ -175,10 +165,7 @@ def _modules(model: nn.Module) -> list[nn.Module]:
     if not isinstance(model, NodeClassifier):
         return [model]
     if type(model).forward is not NodeClassifier.forward:
-        raise NotASum(
-            f"{type(model).__name__} has a forward pass of its own, which has no exact "
-            "explanation; explain a model that only applies its layers one after the other"
-        )
+        raise _refuse(f"{type(model).__name__} has a forward pass of its own")
     return list(model.layers)
 
 
