@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.tables.kinds.numeric import MAX_DEVIATIONS
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.explanation.polynomial import Floats, Ints, as_array
+from crossgcn.explanation.polynomial import Floats, Ints
 from crossgcn.graph.hops import HopPlan
 from crossgcn.graph.standardise import Scale
 
@@ -142,9 +142,8 @@ class Column:
 
     def value_name(self, feature: str) -> str:
         """Return the value that a feature stands for: ``female`` of ``gender=female``."""
-        own = self.name.partition(": ")[2]  # Features of neighbours may be called as their own.
-        for start in (f"{self.name}=", f"{self.name}:", f"{own}=", f"{own}:"):
-            if feature.startswith(start) and len(start) > 1:
+        for start in (f"{self.name}=", f"{self.name}:"):
+            if feature.startswith(start) and feature != start:
                 return feature.removeprefix(start)
         return feature
 
@@ -162,47 +161,27 @@ def hop_columns(plan: HopPlan, names: Names, scale: Scale | None = None) -> tupl
     Args:
         scale: How the model standardises its inputs.
     """
-    width, sides = plan.num_features, 2 if plan.directed else 1
-    is_regression = len(names.classes) == 1
+    is_regression, sides = len(names.classes) == 1, 2 if plan.directed else 1
     target = names.classes[0] if is_regression else names.target
-    shown = names.classes[1:] if plan.num_labels == 1 else names.classes
-    labels = [target] if is_regression else [f"{target}={name}" for name in shown]
-    labels = labels[: plan.num_labels]
-    features = plan.name_columns(names.features.names, labels, names.relation)
-    within = width * (1 + plan.num_blocks)  # After them come degrees, then labels.
-    per_label = len(labels) + 1
-    counts = {
-        place
-        for place in range(within, plan.num_columns)
-        if place < within + sides or (place - within - sides) % per_label == len(labels)
-    }
-    centers, deviations = (0.0, 1.0) if scale is None else map(as_array, scale)
-    centers, deviations = (np.broadcast_to(a, plan.num_columns) for a in (centers, deviations))
-    columns = []
-    for name, places in _members(
-        plan.name_columns(names.fields, [target] * len(labels), names.relation)
-    ).items():
-        field, is_number = target, len(places) == 1
-        if places[0] < within:
-            field = names.fields[places[0] % width]
-            places, is_number = _number_first(places, names, width)
-        mean, deviation = names.numbers.get(field, (0.0, 1.0))
-        if places[0] in counts or (places[0] >= within and not is_regression):
-            mean, deviation = 0.0, 1.0
-        zero = mean + deviation * float(centers[places[0]])
-        step = deviation * float(deviations[places[0]])
-        columns.append(
-            Column(
-                name,
-                np.array(places),
-                tuple(features[place] for place in places),
-                "own" if places[0] < width else "neighbourhood",
-                is_number,
-                (zero, step) if is_number else (0.0, 1.0),
-                names.limits(field) if is_number and places[0] < within else (-inf, inf),
-                places[0] in counts,
-            )
-        )
+    titles = plan.name_columns([""], [target][: plan.num_labels], names.relation)
+    prefixes, others = titles[: 1 + plan.num_blocks], titles[1 + plan.num_blocks :]
+    columns: list[Column] = []
+    for block, prefix in enumerate(prefixes):
+        columns += _table_columns(names, prefix, block * plan.num_features, scale)
+    place = len(prefixes) * plan.num_features
+    for number, title in enumerate(others):  # Degrees, then labels and how many are known.
+        is_label = number >= sides and (number - sides) % 2 == 0
+        features = [title]
+        if is_label and not is_regression:
+            shown = names.classes[1:] if plan.num_labels == 1 else names.classes
+            features = [f"{title}={name}" for name in shown]
+        column = Column(title, place + np.arange(len(features)), tuple(features), "neighbourhood")
+        if len(features) == 1:
+            of_table = names.numbers if is_label and is_regression else {}
+            known = of_table.get(target, (0.0, 1.0))
+            column = replace(column, is_number=True, scale=_join(known, scale, place))
+        columns.append(replace(column, is_log=not is_label))
+        place += len(features)
     return tuple(columns)
 
 
@@ -216,40 +195,46 @@ def layer_columns(names: Names, *, of_sums: bool, has_edges: bool) -> tuple[Colu
         of_sums: Whether features are summed over neighbours before they are multiplied.
         has_edges: Whether there is a sum over neighbours.
     """
-    inputs = []
-    for name, members in _members(names.features.fields).items():
-        places, is_number = _number_first(members, names, len(names.features))
-        inputs.append(
-            Column(
-                f"with {names.relation}: {name}" if of_sums else name,
-                np.array(places),
-                tuple(names.features.names[place] for place in places),
-                "neighbourhood" if of_sums else "own",
-                is_number,
-                (0.0, 1.0) if of_sums else names.numbers.get(name, (0.0, 1.0)),
-                (-inf, inf) if of_sums else names.limits(name),
-            )
-        )
-    near = [
-        Column(f"{names.relation}: {c.name}", c.places, c.features, "neighbourhood", c.is_number,
-               c.scale, c.limits)
-        for c in (inputs if has_edges and not of_sums else ())
-    ]  # fmt: skip
+    if of_sums:  # Sums are not in the unit of the table.
+        sums = replace(names, numbers={})
+        columns = _table_columns(sums, f"with {names.relation}: ")
+    else:
+        columns = _table_columns(names, "")
+        columns += _table_columns(names, f"{names.relation}: ") if has_edges else []
     nothing = np.zeros(0, np.int64)
     others = Column(POSITION, nothing, scope="neighbourhood"), Column(HIDDEN, nothing, scope="both")
-    return (*inputs, *near, *others)
+    return (*columns, *others)
 
 
-def _members(names: Sequence[str]) -> dict[str, list[int]]:
-    """Return the positions of each name."""
+def _table_columns(
+    names: Names, prefix: str, offset: int = 0, scale: Scale | None = None
+) -> list[Column]:
+    """Return the columns of the table, or with a prefix those of a neighbourhood."""
+    features, columns = names.features.names, []
     members: dict[str, list[int]] = {}
-    for place, name in enumerate(names):
+    for place, name in enumerate(names.fields):
         members.setdefault(name, []).append(place)
-    return members
+    for name, places in members.items():
+        numbers = [place for place in places if features[place] == name][:1]
+        ordered = numbers + [place for place in places if place not in numbers]
+        column = Column(
+            prefix + name,
+            offset + np.array(ordered),
+            tuple(prefix + features[place] for place in ordered),
+            "neighbourhood" if prefix else "own",
+        )
+        if numbers:
+            known = names.numbers.get(name, (0.0, 1.0))
+            joined = _join(known, scale, offset + ordered[0])
+            column = replace(column, is_number=True, scale=joined, limits=names.limits(name))
+        columns.append(column)
+    return columns
 
 
-def _number_first(places: list[int], names: Names, width: int) -> tuple[list[int], bool]:
-    """Put the number itself first, which is named as its column; return whether there is one."""
-    known, fields = names.features.names, names.fields
-    numbers = [place for place in places if known[place % width] == fields[place % width]][:1]
-    return numbers + [place for place in places if place not in numbers], bool(numbers)
+def _join(known: tuple[float, float], scale: Scale | None, place: int) -> tuple[float, float]:
+    """Return zero point and step of an input that the table and the model standardised."""
+    if scale is None:
+        return known
+    mean, deviation = known
+    center, step = (float(each[place]) for each in scale)
+    return mean + deviation * center, deviation * step
