@@ -143,7 +143,7 @@ def test_the_page_holds_what_explain_says(
     target: str, crossgcn: Command, folder: Path, tmp_path: Path
 ) -> None:
     run = folder / target
-    told = ("report", run, "--nodes", 5, "--crosses", 3, "--out", "page.html", "--json")
+    told = ("report", run, "--nodes", 5, "--out", "page.html", "--json")
     answer = result_of(crossgcn(*told))
     assert answer["nodes_shown"] == 5 and answer["bytes"] == Path("page.html").stat().st_size
     data = page_data(tmp_path / "page.html")

@@ -21,7 +21,6 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-WIDTHS = {"telephone": 390, "screen": 1280}
 AXE = Path(__file__).parents[1] / "vendor" / "axe.min.js"
 """axe-core 4.14.0, unchanged as published; its licence is beside it."""
 
@@ -33,17 +32,6 @@ MARKS = [
         reason="there is no Chromium on this machine (Debian: apt-get install chromium)",
     ),
 ]
-
-LABELS_OF_FIGURES = """() => [...document.querySelectorAll('figure svg')].flatMap(svg => {
-    const frame = svg.getBoundingClientRect();
-    return [...svg.querySelectorAll('text')].map(text => {
-        const place = text.getBoundingClientRect();
-        const inside = place.left >= frame.left - 1 && place.right <= frame.right + 1
-            && place.top >= frame.top - 1 && place.bottom <= frame.bottom + 1;
-        return [text.textContent.trim(), inside, Math.min(place.width, place.height)];
-    });
-})"""
-"""What each says, whether all of it is inside its figure, and how large it is."""
 
 
 class Opened:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 
 from crossgcn.reports.format import readable, shorten
-from crossgcn.reports.page.explain import order_nodes
 from crossgcn.reports.page.performance import measure_classes, measure_numbers
 from crossgcn.reports.page.render import LIBRARIES, content_policy, embed_json, read_part
 
@@ -78,10 +77,3 @@ def test_numbers_are_measured_by_parts() -> None:
     assert sum(row["nodes"] for row in found["by_target"]) == 100
     values: list[Any] = [row["values"][0] for row in found["by_degree"] + found["by_target"]]
     assert values == pytest.approx([0.5] * len(values), rel=1e-3)
-
-
-def test_mistakes_come_first_and_hubs_are_always_there() -> None:
-    wrong = np.array([0.0, 3.0, 1.0, 0.0, 9.0, 0.0])
-    is_test = np.array([True, True, True, True, False, False])
-    degree = np.array([1, 1, 1, 1, 1, 99])
-    assert order_nodes(wrong, is_test, degree, 4) == [1, 2, 0, 5]

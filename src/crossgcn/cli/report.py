@@ -22,9 +22,6 @@ def report(
     nodes: Annotated[
         int, option("How many nodes to explain one by one; mistakes come first.", min=0)
     ] = 400,
-    crosses: Annotated[
-        int, option("How many crosses for each score; three times as many columns.", min=1)
-    ] = 20,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -41,9 +38,7 @@ def report(
         trained = open_run(run)
         refuse_overwriting(run, path)
     with progress_bar("explaining models and nodes") as show:
-        page = write_report(
-            trained, path, comparison=comparison, nodes=nodes, crosses=crosses, on_step=show
-        )
+        page = write_report(trained, path, comparison=comparison, nodes=nodes, on_step=show)
     shown, total, size = len(page["nodes"]["rows"]), page["sizes"]["nodes"], path.stat().st_size
     summary = {"out": str(path), "bytes": size, "nodes_shown": shown, "nodes": total}
     words = f"{path} written ({size / 1e6:.1f} MB, {shown:,} of {total:,} nodes)"

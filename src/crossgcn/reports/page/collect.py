@@ -38,7 +38,6 @@ def collect_run(
     run: RunFolder,
     *,
     comparison: Path | None = None,
-    num_terms: int = 20,
     num_nodes: int = 400,
     on_step: Tick = lambda *_: None,
 ) -> Summary:
@@ -46,7 +45,6 @@ def collect_run(
 
     Args:
         comparison: A folder written by ``compare``.
-        num_terms: How many crosses of two columns, and of three, are listed for each score.
         num_nodes: How many nodes are explained one by one.
         on_step: Called with the nodes explained and their number.
     """
@@ -99,7 +97,7 @@ def collect_run(
         "unexplained": unexplained,
         "five": [] if terms is None else strongest_terms(terms),
         "answers": _answers(run, metrics, terms, compared),
-        "terms": None if whole is None else collect_terms(whole, num_terms),
+        "terms": None if whole is None else collect_terms(whole),
     }
     scores = [score_nodes(run, one).numpy() for one in run.runs]
     tests = [run.split_of(one).test.numpy() for one in run.runs]

@@ -19,7 +19,7 @@ from crossgcn.explanation.products import Products
 from crossgcn.explanation.terms import Explanation, Term
 from crossgcn.reports.format import Summary, round4, shorten
 
-_STEPS, _NEIGHBOURS, _HUBS = 8, 12, 10
+_STEPS, _NEIGHBOURS, _CROSSES = 8, 12, 20
 _ROLES = ("other", "train", "validation", "test", "unlabelled")
 _SHORT = re.compile(r"[-+.\d]+|true|false|yes|no", re.IGNORECASE)
 """Names of classes that say nothing without that of their column."""
@@ -97,25 +97,20 @@ def _in_words(whole: Explanation, term: Term, output: int) -> str:
     return f"both high or both low: {words} than each alone says" if len(term.columns) == 2 else ""
 
 
-def collect_terms(whole: Explanation | Products, most: int) -> Summary:
-    """Return the strongest terms of each score with what is inside.
-
-    Args:
-        most: How many terms of two columns, and of three, are listed for each score; three
-            times as many of one column.
-    """
+def collect_terms(whole: Explanation | Products) -> Summary:
+    """Return the strongest terms of each score with what is inside."""
     content: Summary = {
         "outputs": [shorten(name) for name in whole.outputs],
         "unit": shorten(whole.unit),
     }
     if isinstance(whole, Products):
-        products = [(row, whole.outputs.index(row["class"])) for row in whole.to_json(most)]
+        products = [(row, whole.outputs.index(row["class"])) for row in whole.to_json(_CROSSES)]
         items = [_item(row, output) for row, output in products]
         return {**content, "items": items, "count": len(items), "reason": whole.reason}
     items = []
     for output in range(len(whole.outputs)):
-        crosses = (term for term in whole.strongest(output, top=most) if len(term.columns) > 1)
-        for term in (*whole.strongest(output, 1, 3 * most), *crosses):
+        crosses = (term for term in whole.strongest(output, top=_CROSSES) if len(term.columns) > 1)
+        for term in (*whole.strongest(output, 1, 3 * _CROSSES), *crosses):
             items.append(_item(term.describe(output), output) | _inside(whole, term, output))
     return {**content, "items": items, "count": len(whole.terms)}
 
@@ -182,7 +177,8 @@ def collect_nodes(
     known = is_labelled(run.data.y).numpy()
     roles = np.where(known, run.roles.numpy(), _ROLES.index("unlabelled"))
     wrong = np.abs(np.where(known, y - predicted, 0.0) if is_number else known & (predicted != y))
-    chosen = order_nodes(wrong.astype(float), roles == _ROLES.index("test"), degree, most)
+    is_test = roles == _ROLES.index("test")
+    chosen = np.lexsort((-wrong.astype(float), ~is_test))[:most].tolist()
 
     def value(number: Any) -> Any:
         return round4(number) if is_number else int(number)
@@ -212,21 +208,6 @@ def collect_nodes(
         "all": len(y),
         "meaning": "" if whole is None else whole.explainer.meaning,
     }
-
-
-def order_nodes(wrong: Floats, is_test: Any, degree: Ints, most: int) -> list[int]:
-    """Return the nodes to list: the worst test nodes, other test nodes, then the others.
-
-    The nodes with the most neighbours are always among them.
-
-    Args:
-        wrong: How wrong each prediction is; 0 where that is not known.
-    """
-    places = np.arange(len(wrong))
-    order = np.lexsort((places, -wrong, ~is_test))[:most].tolist()
-    hubs = np.argsort(-degree, kind="stable")[: min(_HUBS, most // 2)].tolist()
-    missing = [node for node in hubs if node not in set(order)]
-    return [*order[: len(order) - len(missing)], *missing]
 
 
 def _take_apart(explained: NodeExplanation) -> Summary:

@@ -34,7 +34,6 @@ def write_report(
     *,
     comparison: Path | None = None,
     nodes: int = 400,
-    crosses: int = 20,
     on_step: Tick = lambda *_: None,
 ) -> dict[str, Any]:
     """Write scores, curves, mistakes, terms and single nodes of a run to one HTML file.
@@ -42,15 +41,12 @@ def write_report(
     Args:
         comparison: A folder written by ``compare``, to show its answer.
         nodes: How many nodes to explain one by one.
-        crosses: How many crosses of two columns, and of three, for each score.
         on_step: Called with the nodes explained and their number.
 
     Returns:
         The contents of the page.
     """
-    content = collect_run(
-        trained, comparison=comparison, num_terms=crosses, num_nodes=nodes, on_step=on_step
-    )
+    content = collect_run(trained, comparison=comparison, num_nodes=nodes, on_step=on_step)
     html = render_page(content)
     with replacing(path) as file:
         file.write(html.encode())

@@ -41,20 +41,11 @@ def summarise_check(
     severities = Counter(problem.severity for problem in problems)
     are_broken = any(problem.kind in _BROKEN_IDS for problem in problems)
     checked = CheckedTables(plan.with_missing_words(nodes), edges, plan)
-    about_nodes = {"id_column": plan.id_column, "target": plan.target}
-    about_edges = {
-        "source_column": plan.source_column,
-        "destination_column": plan.destination_column,
-        "weight_column": plan.weight_column,
-    }
+    of_nodes = plan.model_dump(include={"id_column", "target", "split_column"})
+    of_edges = plan.model_dump(include={"source_column", "destination_column", "weight_column"})
     return {
-        "nodes": {
-            "file": nodes.name,
-            "rows": len(nodes),
-            **about_nodes,
-            "split_column": plan.split_column,
-        },
-        "edges": edges and {"file": edges.name, "rows": len(edges), **about_edges},
+        "nodes": {"file": nodes.name, "rows": len(nodes), **of_nodes},
+        "edges": edges if edges is None else {"file": edges.name, "rows": len(edges), **of_edges},
         "balance": _balance(checked.nodes, plan),
         "homophily": None if are_broken else checked.homophily,
         "columns": [column.model_dump() for column in plan.columns],
