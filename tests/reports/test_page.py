@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 
 from crossgcn.reports.format import readable, shorten
 from crossgcn.reports.page.performance import measure_classes, measure_numbers
-from crossgcn.reports.page.render import LIBRARIES, content_policy, embed_json, read_part
+from crossgcn.reports.page.render import LIBRARIES, content_policy, read_part
 
 
 def test_the_scripts_are_the_ones_that_were_vendored_and_nothing_else_runs() -> None:
@@ -29,13 +28,6 @@ def test_the_scripts_are_the_ones_that_were_vendored_and_nothing_else_runs() -> 
     licences = read_part("vendor/LICENSES.txt")
     assert "d3 7.9.2" in licences and "@observablehq/plot 0.6.17" in licences
     assert licences.count("Permission") == 5
-
-
-@given(st.text())
-def test_embedded_json_is_the_same_text_and_cannot_leave_its_element(text: str) -> None:
-    embedded = embed_json({"key": text})
-    assert json.loads(embedded) == {"key": text}
-    assert not set("<>&\u2028\u2029") & set(embedded)
 
 
 @given(st.text(st.characters(exclude_categories=())))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from crossgcn.cli.options import JsonOption, QuietOption, RunArgument, option
 from crossgcn.cli.output import print_answer
-from crossgcn.cli.running import be_quiet, progress_bar, status
+from crossgcn.cli.running import be_quiet, status
 
 
 def report(
@@ -37,8 +37,8 @@ def report(
 
         trained = open_run(run)
         refuse_overwriting(run, path)
-    with progress_bar("explaining models and nodes") as show:
-        page = write_report(trained, path, comparison=comparison, nodes=nodes, on_step=show)
+    with status("explaining the model and nodes"):
+        page = write_report(trained, path, comparison=comparison, nodes=nodes)
     shown, total, size = len(page["nodes"]["rows"]), page["sizes"]["nodes"], path.stat().st_size
     summary = {"out": str(path), "bytes": size, "nodes_shown": shown, "nodes": total}
     words = f"{path} written ({size / 1e6:.1f} MB, {shown:,} of {total:,} nodes)"

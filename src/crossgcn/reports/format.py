@@ -31,7 +31,7 @@ def metric_text(name: str, value: float) -> str:
     """Return a value of a metric: ``79.1 %``, ``0.768``."""
     shown = METRICS[name].shown
     if shown == "percent":
-        return percent(value)
+        return f"{100 * value:.1f}\u00a0%"
     return f"{value:.4g}" if shown == "in unit of target" else f"{value:.3f}"
 
 
@@ -60,11 +60,6 @@ def interval_text(name: str, interval: Sequence[float]) -> str:
     return f"95 % interval {low} to {high}"
 
 
-def percent(share: float, digits: int = 1) -> str:
-    """Return a fraction as a percentage."""
-    return f"{100 * share:.{digits}f}\u00a0%"
-
-
 def count(number: int, noun: str) -> str:
     """Return ``no nodes``, ``1 node`` or ``1,234 nodes``."""
     return f"no {noun}s" if number == 0 else f"{number:,} {noun}{'' if number == 1 else 's'}"
@@ -76,9 +71,9 @@ def with_error(text: str, error: float | None) -> str:
 
 
 def round4(values: Any) -> Any:
-    """Round a number, or each of an array, to four digits, for small JSON."""
+    """Round a number, or each of an array, to four digits, for small JSON; NaN is ``None``."""
     if np.ndim(values) == 0:
-        return float(f"{float(values):.4g}") + 0.0
+        return None if np.isnan(values) else float(f"{float(values):.4g}") + 0.0
     return [round4(value) for value in np.asarray(values, np.float64).tolist()]
 
 

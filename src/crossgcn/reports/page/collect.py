@@ -17,9 +17,8 @@ from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.experiments.predict import score_nodes, score_without_edges
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder
 from crossgcn.explanation.terms import Explanation
-from crossgcn.reports.format import Summary, count, metric_text, round4, shorten, spread_text
+from crossgcn.reports.format import Summary, metric_text, round4, shorten, spread_text
 from crossgcn.reports.page.explain import (
-    Tick,
     collect_nodes,
     collect_terms,
     explain_for_page,
@@ -34,19 +33,12 @@ from crossgcn.training.records import RECORD, RESULT
 _MOST_POINTS, _MOST_COLUMNS, _MOST_WARNINGS = 120, 500, 40
 
 
-def collect_run(
-    run: RunFolder,
-    *,
-    comparison: Path | None = None,
-    num_nodes: int = 400,
-    on_step: Tick = lambda *_: None,
-) -> Summary:
+def collect_run(run: RunFolder, *, comparison: Path | None = None, num_nodes: int = 400) -> Summary:
     """Collect the contents of the page of a run.
 
     Args:
         comparison: A folder written by ``compare``.
         num_nodes: How many nodes are explained one by one.
-        on_step: Called with the nodes explained and their number.
     """
     compared = None if comparison is None else _read_comparison(comparison, run)
     summary = summarise_training(RepeatedRuns(run.config, tuple(one.record for one in run.runs)))
@@ -60,11 +52,6 @@ def collect_run(
     terms = whole if isinstance(whole, Explanation) else None
     result, known = _read_result(run.folder), y[is_labelled(run.data.y).numpy()]
     columns = plan.columns if plan else ()
-    sizes = {
-        "nodes": len(run.ids),
-        "edges": _num_edges(run),
-        "columns": len(set(space.fields)),
-    }
     metrics = [
         {
             "name": name,
@@ -80,14 +67,18 @@ def collect_run(
         "task": "number" if is_number else "classes",
         "classes": classes,
         "range": round4([known.min(), known.max()]) if is_number else None,
-        "sizes": sizes,
+        "sizes": {
+            "nodes": len(run.ids),
+            "edges": _num_edges(run),
+            "columns": len(set(space.fields)),
+        },
         "model": run.config.model,
         "shown_split": run.chosen.record["split"]["index"] + 1,
         "metrics": metrics,
         "no_better": no_better_than_guessing(run),
         "comparison": compared,
         "training": [_curve(one) for one in run.runs],
-        "facts": _facts(run, summary, sizes, result),
+        "facts": _facts(summary, result),
         "columns": [
             [shorten(c.name), shorten(c.kind), shorten(c.reason, 300)]
             for c in columns[:_MOST_COLUMNS]
@@ -112,9 +103,7 @@ def collect_run(
         predicted = [each.argmax(axis=1) for each in scores]
         content["performance"] = measure_classes(y, of_splits, tests, classes, degree)
         probabilities = of_splits[shown]
-    content["nodes"] = collect_nodes(
-        run, terms, predicted[shown], probabilities, degree, num_nodes, on_step
-    )
+    content["nodes"] = collect_nodes(run, terms, predicted[shown], probabilities, degree, num_nodes)
     return content
 
 
@@ -244,24 +233,15 @@ def _num_edges(run: RunFolder) -> int:
     return (edges - loops) // 2 + loops
 
 
-def _facts(run: RunFolder, summary: Summary, sizes: Summary, result: Summary) -> dict[str, str]:
-    """Return how the model was made, from the summary of its training."""
-    chosen = {**run.config.model_settings(), "learning_rate": 0, "weight_decay": 0}
-    settings = {name.replace("_", " "): summary.get(name) for name in chosen}
-    labelled = int(is_labelled(run.data.y).sum())
+def _facts(summary: Summary, result: Summary) -> dict[str, str]:
+    """Return how the model was made: what is one value in the summary of its training."""
     facts = {
-        "model": f"{summary['model']}, {count(summary['parameters'], 'parameter')}",
-        "training": f"{count(len(run.runs), 'split')}, at most {summary['epochs']:,} epochs each",
-        **{name: value for name, value in settings.items() if value is not None},
-        "splits": summary["splits"],
-        "seed": summary["seed"],
-        "data": f"{count(sizes['nodes'], 'node')}, {labelled:,} of them labelled; "
-        f"{count(sizes['edges'], 'edge')}; {count(run.data.x.size(1), 'feature')} of "
-        f"{count(sizes['columns'], 'column')}",
-        "finished": result.get("finished", "at an unknown time"),
+        **{name: value for name, value in summary.items() if not isinstance(value, list | dict)},
         **summary["versions"],
-        "threads": summary["threads"],
-        "device": summary["device"],
-        "commit": summary["commit"] or "unknown",
+        "finished": result.get("finished", "at an unknown time"),
     }
-    return {shorten(name): shorten(str(value), 600) for name, value in facts.items()}
+    return {
+        name.replace("_", " "): shorten(str(value), 600)
+        for name, value in facts.items()
+        if value is not None and name not in ("mean", "sd")
+    }

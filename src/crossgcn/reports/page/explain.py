@@ -24,8 +24,6 @@ _ROLES = ("other", "train", "validation", "test", "unlabelled")
 _SHORT = re.compile(r"[-+.\d]+|true|false|yes|no", re.IGNORECASE)
 """Names of classes that say nothing without that of their column."""
 
-Tick = Callable[[int, int], None]
-
 
 def explain_for_page(run: RunFolder, target: str) -> tuple[Explanation | Products | None, str]:
     """Return what explains a run, or ``None`` and a sentence that says why nothing does."""
@@ -162,7 +160,6 @@ def collect_nodes(
     probabilities: Floats | None,
     degree: Ints,
     most: int,
-    on_node: Tick,
 ) -> Summary:
     """Explain nodes one by one, mistakes on test nodes first.
 
@@ -184,7 +181,7 @@ def collect_nodes(
         return round4(number) if is_number else int(number)
 
     rows = []
-    for done, node in enumerate(chosen, 1):
+    for node in chosen:
         label = 0 if is_number else int(predicted[node])
         row = {
             "id": shorten(run.shown[node]),
@@ -202,7 +199,6 @@ def collect_nodes(
                 for near, amount in explained.neighbours[:_NEIGHBOURS]
             ]
         rows.append(row)
-        on_node(done, len(chosen))
     return {
         "rows": rows,
         "all": len(y),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -19,7 +18,6 @@ from crossgcn.data.files import replacing
 from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.reports.format import count, readable
 from crossgcn.reports.page.collect import collect_run
-from crossgcn.reports.page.explain import Tick
 
 LIBRARIES: Final[Mapping[str, str]] = {
     "d3.min.js": "912111098ea99503a6f4967361d2bbdc9dbf58cf9c678c8e27e5b02d1a07f0c1",
@@ -34,19 +32,17 @@ def write_report(
     *,
     comparison: Path | None = None,
     nodes: int = 400,
-    on_step: Tick = lambda *_: None,
 ) -> dict[str, Any]:
     """Write scores, curves, mistakes, terms and single nodes of a run to one HTML file.
 
     Args:
         comparison: A folder written by ``compare``, to show its answer.
         nodes: How many nodes to explain one by one.
-        on_step: Called with the nodes explained and their number.
 
     Returns:
         The contents of the page.
     """
-    content = collect_run(trained, comparison=comparison, num_nodes=nodes, on_step=on_step)
+    content = collect_run(trained, comparison=comparison, num_nodes=nodes)
     html = render_page(content)
     with replacing(path) as file:
         file.write(html.encode())
@@ -57,20 +53,11 @@ def render_page(content: Mapping[str, Any]) -> str:
     """Render the page of a run: the same bytes for the same content, no request."""
     scripts = [*(read_part(f"vendor/{name}") for name in LIBRARIES), read_part("page.js")]
     page = {
-        "data": Markup(embed_json(content)),
         "scripts": [Markup(script) for script in scripts],
         "licences": Markup(read_part("vendor/LICENSES.txt").replace("--", "- -")),
         "policy": content_policy(scripts),
     }
     return _templates().get_template("page.html.j2").render(content=content, page=page) + "\n"
-
-
-def embed_json(content: Any) -> str:
-    """Return JSON without characters that could end or open an element or end a script line."""
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
 
 
 @cache
@@ -106,6 +93,8 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: readable(value) if type(value) is str else value,
     )
+    small = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
+    environment.policies["json.dumps_kwargs"] = small
     environment.filters["count"] = count
     environment.filters["code"] = _mark_code
     return environment
