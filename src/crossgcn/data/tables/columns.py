@@ -49,25 +49,26 @@ def find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple[
 
     With edges, it is the column of different values that holds their ends; more than one such
     column is refused, since edges would join other nodes. Without edges, or if no column holds
-    the ends, it is one called ``id`` or similar, else the first whose values are all, or nearly
-    all, different. Numbers with fractions are not ids, and a column without a header comes last.
+    the ends, it is one called ``id`` or similar, else the first whose values differ.
+    Numbers with fractions are not ids, and a column without a header comes last.
 
     Args:
         taken: Columns that the user chose for something else.
     """
     free = [name for name in nodes.columns if name not in taken]
-    by_name = [name for name in free if _simplify(name) in ID_NAMES]
-    by_name.sort(key=lambda name: ID_NAMES.index(_simplify(name)))
+    by_name = [name for each in ID_NAMES for name in free if _simplify(name) == each]
     share = {name: _share_different(nodes.distinct(name)) for name in free}
+    # A column that repeats a few values is found, and then refused with the rows.
     different = [name for name in free if share[name] >= MIN_SHARE_DIFFERENT]
-    different = [name for name in different if not _has_fractions(nodes.distinct(name))]
-    different.sort(key=lambda name: (name == INDEX_COLUMN, not _simplify(name).endswith("_id")))
-    # A column called id may repeat some: it is found, and then refused with the rows.
+    different.sort(
+        key=lambda name: (share[name] < 1, name == INDEX_COLUMN, not name.lower().endswith("id"))
+    )
+    candidates = [*by_name, *different]
     if edges is not None:
         ends = [set(map(plain_id, edges.distinct(name).values)) for name in edges.columns]
-        held = {name: _share_of_ends(nodes.distinct(name), ends) for name in [*by_name, *different]}
-        best = max(held.values(), default=0.0)
-        fitting = [name for name in held if held[name] >= (1.0 if best == 1 else MIN_SHARE_KNOWN)]
+        held = {name: _share_of_ends(nodes.distinct(name), ends) for name in candidates}
+        least = 1.0 if max(held.values(), default=0.0) == 1 else MIN_SHARE_KNOWN
+        fitting = [name for name in held if held[name] >= least]
         if len(fitting) > 1:
             raise BadInput(
                 f"{nodes.name}: columns {_listed(fitting)} could both be the ids, since the ends "
@@ -76,24 +77,20 @@ def find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple[
         if fitting:
             how = "its name, and" if fitting[0] in by_name else "since"
             return fitting[0], f"{how} the ends of edges are in it"
-    if by_name:
-        return by_name[0], "its name"
-    if not different:
+    if not candidates:
         raise BadInput(
             f"{nodes.name}: no column tells the nodes apart (none is called id, and every one "
             "repeats its values); name it with --id-column, or add a column id"
         )
-    first = next((name for name in different if share[name] == 1), different[0])
-    nearly = "" if share[first] == 1 else "nearly "
-    return first, f"the first column whose values are {nearly}all different"
+    how = "its name" if by_name else "the first column whose values differ"
+    return candidates[0], how
 
 
 def _share_different(distinct: Distinct) -> float:
+    """Return the share of different values; 0 for numbers with fractions."""
+    if not are_whole(distinct.numbers[np.isfinite(distinct.numbers)]):
+        return 0.0
     return float((~distinct.missing).sum()) / max(distinct.num_present, 1)
-
-
-def _has_fractions(distinct: Distinct) -> bool:
-    return not are_whole(distinct.numbers[np.isfinite(distinct.numbers)])
 
 
 def _share_of_ends(ids: Distinct, ends: list[set[str]]) -> float:
@@ -128,12 +125,8 @@ def find_edge_columns(
     unused = [name for name in edges.columns if name not in (source, destination, weight)]
     if unused:
         reasons.append(f"not used: {edges.name}, columns {', '.join(unused)}")
-    found = {
-        "source_column": source,
-        "destination_column": destination,
-        "weight_column": weight,
-    }
-    return found, reasons
+    found = {"source_column": source, "destination_column": destination}
+    return found | {"weight_column": weight}, reasons
 
 
 def _find_ends(
