@@ -18,9 +18,7 @@ from crossgcn.data.tables.graph import (
     load_tables,
     read_encoding,
 )
-from crossgcn.data.tables.labels import Labels
 from crossgcn.data.tables.plan import TableChoices
-from crossgcn.data.tables.table import Distinct
 from crossgcn.errors import BadInput
 
 N = 120
@@ -145,7 +143,7 @@ def test_the_words_for_a_missing_value_can_be_chosen_and_are_kept() -> None:
     assert (plan, encoder) == (graph.plan, graph.encoder)
     new = nodes.assign(customer=[f"new {i}" for i in range(N)])
     again = load_new_tables(new, None, encoder, plan, graph.ids)
-    assert np.array_equal(again.x.toarray(), graph.matrix.toarray())
+    assert np.array_equal(again.x.toarray(), graph.data.x.to_dense().numpy())
     assert again.unseen == ()
 
 
@@ -230,29 +228,3 @@ def test_errors_of_the_check_are_raised_and_warnings_kept() -> None:
     assert any(
         "always 'x'" in finding.describe() for finding in load_tables(nodes, edges, BUYS).problems
     )
-
-
-def test_an_unknown_word_in_a_split_names_its_row() -> None:
-    nodes, edges = tables(part=["train", "test", "holdout"] * (N // 3))
-    with pytest.raises(BadInput, match=r"row 3(.|\n)*'?holdout'?"):
-        load_tables(nodes, edges, TableChoices(target="buys", split_column="part"))
-
-
-@pytest.mark.parametrize(
-    ("cells", "classes"),
-    [
-        (["10", "9", "-1", "", "2.5"], ("-1", "2.5", "9", "10")),
-        (["b", "a ", "a", "10", "9", "NA"], ("10", "9", "a", "b")),
-        (["true", "false"], ("false", "true")),
-        (["1.0", "1", "2.0", "1.00"], ("1", "2.0")),
-        (
-            ["9007199254740993", "9007199254740992", "3", "3.0"],
-            ("3", "9007199254740992", "9007199254740993"),
-        ),
-        (["1", "01", "1.0"], ("01", "1")),
-        (["1", "1.0", "x"], ("1", "x")),
-        (["1e99999999999999999999", "inf", "1e999"], ("1e999", "1e99999999999999999999", "inf")),
-    ],
-)
-def test_classes_are_sorted_as_people_would(cells: list[str], classes: tuple[str, ...]) -> None:
-    assert Labels.of(Distinct.of(pd.Series(cells, dtype="str"))).names == classes

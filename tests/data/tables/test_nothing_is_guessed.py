@@ -149,7 +149,7 @@ def test_a_word_among_numbers_is_missing_if_it_is_added_to_the_words() -> None:
         load(nodes_with(age=ages))
     graph = load(nodes_with(age=ages), missing=("unknown",))
     at = graph.encoder.space.names.index("age=(missing)")
-    assert np.flatnonzero(graph.matrix.toarray()[:, at]).tolist() == [5, 6]
+    assert np.flatnonzero(graph.data.x.to_dense().numpy()[:, at]).tolist() == [5, 6]
     kept = load(nodes_with(grade=["none", "some"] * 30), missing=("-none",))
     assert "grade=none" in kept.encoder.space.names
 

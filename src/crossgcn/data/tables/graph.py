@@ -55,11 +55,6 @@ class TableGraph:
     problems: tuple[Problem, ...]
     names: tuple[str, ...] | None = None
 
-    @property
-    def matrix(self) -> sparse.csr_array:
-        """The features as SciPy and scikit-learn take them."""
-        return as_matrix(self.data.x)
-
 
 def load_tables(
     nodes: AnyTable, edges: AnyTable | None = None, choices: TableChoices | None = None

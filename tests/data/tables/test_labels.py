@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from crossgcn.data.splits import make_splits
-from crossgcn.data.tables.graph import describe_encoding, load_tables, read_encoding
+from crossgcn.data.tables.graph import TableGraph, describe_encoding, load_tables, read_encoding
+from crossgcn.data.tables.labels import Labels
 from crossgcn.data.tables.plan import TableChoices
+from crossgcn.data.tables.table import Distinct
 from crossgcn.errors import BadInput
 
 Command = Callable[..., CompletedProcess[str]]
@@ -95,3 +97,70 @@ def test_the_command_takes_the_task(crossgcn: Command, tmp_path: Path) -> None:
     assert "5 different whole numbers, read as classes" not in done.stdout
     assert "compare nodes.csv --target income --task regression is next" in done.stdout
     assert crossgcn(*chosen, "--task", "ranking").returncode == 2
+
+
+def load_classes(classes: dict[str, int], **choices: Any) -> TableGraph:
+    """Load nodes with so many of each class, in the order given."""
+    names = [name for name, size in classes.items() for _ in range(size)]
+    random = np.random.default_rng(0)
+    ids = [f"n{row}" for row in range(len(names))]
+    colours = random.choice(["red", "blue"], len(names))
+    nodes = pd.DataFrame({"id": ids, "colour": colours, "kind": names})
+    return load_tables(nodes, None, TableChoices(target="kind", **choices))
+
+
+def test_nodes_of_rare_classes_lose_their_label_and_the_rest_is_trained_on() -> None:
+    graph = load_classes({"b": 20, "rare": 9, "a": 10, "one": 1})
+    assert graph.classes == ("a", "b") and graph.data.num_classes == 2
+    assert graph.data.y.tolist() == [1] * 20 + [-1] * 9 + [0] * 10 + [-1]
+    (found,) = [problem for problem in graph.problems if problem.kind == "rare-classes"]
+    assert "the labels of these are left out: 'one' (1), 'rare' (9)" in found.message
+    make_splits(graph.data, "stratified", num_splits=1, seed=0)
+
+
+def test_rare_classes_are_merged() -> None:
+    graph = load_classes({"z": 20, "rare": 9, "a": 12, "one": 1}, rare_classes="merge")
+    assert graph.classes == ("a", "z", "other")
+    assert graph.data.y.tolist() == [1] * 20 + [2] * 9 + [0] * 12 + [2]
+    joined = load_classes({"other": 20, "rare": 9, "a": 12}, rare_classes="merge")
+    assert joined.classes == ("a", "other")
+    assert joined.data.y.tolist() == [1] * 29 + [0] * 12
+    alone = load_classes({"a": 30, "b": 4, "c": 5}, rare_classes="merge")
+    assert alone.classes == ("a", "other")
+    assert "rare-classes" in {problem.kind for problem in alone.problems}
+
+
+def test_too_few_nodes_to_merge_lose_their_label() -> None:
+    graph = load_classes({"a": 30, "b": 20, "c": 2}, rare_classes="merge")
+    assert graph.classes == ("a", "b") and graph.data.y[-2:].tolist() == [-1, -1]
+    assert "rare-classes" in {problem.kind for problem in graph.problems}
+
+
+def test_rare_classes_are_refused_on_request() -> None:
+    with pytest.raises(BadInput, match=r"classes need 10 nodes.*'rare' \(9\)"):
+        load_classes({"a": 30, "b": 20, "rare": 9}, rare_classes="refuse")
+
+
+def test_small_tables_keep_classes_that_can_be_split() -> None:
+    assert load_classes({"a": 12, "b": 5, "c": 3}).classes == ("a", "b", "c")
+    assert load_classes({"a": 12, "b": 5, "c": 2}).classes == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("cells", "classes"),
+    [
+        (["10", "9", "-1", "", "2.5"], ("-1", "2.5", "9", "10")),
+        (["b", "a ", "a", "10", "9", "NA"], ("10", "9", "a", "b")),
+        (["true", "false"], ("false", "true")),
+        (["1.0", "1", "2.0", "1.00"], ("1", "2.0")),
+        (
+            ["9007199254740993", "9007199254740992", "3", "3.0"],
+            ("3", "9007199254740992", "9007199254740993"),
+        ),
+        (["1", "01", "1.0"], ("01", "1")),
+        (["1", "1.0", "x"], ("1", "x")),
+        (["1e99999999999999999999", "inf", "1e999"], ("1e999", "1e99999999999999999999", "inf")),
+    ],
+)
+def test_classes_are_sorted_as_people_would(cells: list[str], classes: tuple[str, ...]) -> None:
+    assert Labels.of(Distinct.of(pd.Series(cells, dtype="str"))).names == classes
