@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +23,6 @@ MIN_COUNT = 2
 
 Inference = tuple[str, str] | None
 """A kind, or ``ignored``, and a short reason; None if other kinds are to be tried."""
-
-Refusals = Mapping[int, tuple[str, str]]
-"""For each different value that cannot be encoded: what is wrong with it, and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +59,8 @@ class ColumnEncoder(BaseModel):
     def encode_values(self, distinct: Distinct) -> sparse.csr_array:
         """Return the features of each different value, float32 ``[values, features]``."""
 
-    def refuse(self, distinct: Distinct) -> Refusals:
-        """Return the values of another table that cannot be encoded."""
-        return {}
+    def refuse_cells(self, nodes: Table) -> None:
+        """Refuse cells of another table that cannot be encoded."""
 
     def find_unseen(self, distinct: Distinct) -> Unseen | None:
         """Return the values of another table that count as ``(other)``, if any."""
@@ -72,12 +68,8 @@ class ColumnEncoder(BaseModel):
 
     def encode(self, nodes: Table) -> sparse.csr_array:
         """Return the features of each cell, float32 ``[rows, features]``; refuse wrong cells."""
+        self.refuse_cells(nodes)
         distinct = nodes.distinct(self.column)
-        refusals = self.refuse(distinct)
-        wrong = np.isin(distinct.codes, list(refusals))
-        if wrong.any():
-            reason, remedy = refusals[int(distinct.codes[np.argmax(wrong)])]
-            nodes.refuse_cells(self.column, wrong, f"{{value}} {reason}", remedy)
         return self.encode_values(distinct)[distinct.codes]
 
 

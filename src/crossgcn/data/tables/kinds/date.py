@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
 import pandas as pd
 from scipy import sparse
 
 from crossgcn.data.tables.cells import find_date_formats, parse_dates
-from crossgcn.data.tables.kinds.base import MIN_SHARE_OF_KIND, ColumnEncoder, Inference, Refusals
+from crossgcn.data.tables.kinds.base import MIN_SHARE_OF_KIND, ColumnEncoder, Inference
 from crossgcn.data.tables.kinds.categorical import CategoryEncoder
 from crossgcn.data.tables.kinds.numeric import NumberEncoder
-from crossgcn.data.tables.table import Distinct
+from crossgcn.data.tables.table import Distinct, Table
 
 
 def infer_date(distinct: Distinct) -> Inference:
@@ -70,13 +69,14 @@ class DateEncoder(ColumnEncoder):
         ]
         return sparse.csr_array(sparse.hstack(blocks))
 
-    def refuse(self, distinct: Distinct) -> Refusals:
-        """Return values that are no dates as in training."""
-        is_none = parse_dates(distinct.texts, self.written).isna().to_numpy()
+    def refuse_cells(self, nodes: Table) -> None:
+        """Refuse cells that are no dates as in training."""
+        distinct = nodes.distinct(self.column)
+        wrong = parse_dates(distinct.texts, self.written).isna().to_numpy() & ~distinct.missing
         example = pd.Timestamp("2024-05-17").strftime(self.written)
-        wrong = f"is not a date written as in training, such as {example}"
+        message = f"{{value}} is not a date written as in training, such as {example}"
         remedy = "write the column as in the table trained on, or leave the cell empty"
-        return dict.fromkeys(np.flatnonzero(is_none & ~distinct.missing).tolist(), (wrong, remedy))
+        nodes.refuse_cells(self.column, wrong[distinct.codes], message, remedy)
 
 
 def _split_dates(distinct: Distinct, written: str, earliest: str) -> list[pd.Series[str]]:

@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from crossgcn.data.tables.cells import plain_id
-from crossgcn.data.tables.kinds.base import ColumnEncoder, Inference, Refusals
-from crossgcn.data.tables.table import Distinct
+from crossgcn.data.tables.kinds.base import ColumnEncoder, Inference
+from crossgcn.data.tables.table import Distinct, Table
 
 FLAGS = {
     **dict.fromkeys(("1", "true", "yes", "y", "t"), True),
@@ -57,9 +57,10 @@ class FlagEncoder(ColumnEncoder):
         features = np.stack([is_set & ~distinct.missing, distinct.missing], axis=1)
         return sparse.csr_array(features[:, : 1 + self.has_missing].astype(np.float32))
 
-    def refuse(self, distinct: Distinct) -> Refusals:
-        """Return words that are no flag."""
+    def refuse_cells(self, nodes: Table) -> None:
+        """Refuse words that are no flag."""
+        distinct = nodes.distinct(self.column)
         is_flag = np.array([plain_id(text.lower()) in FLAGS for text in distinct.texts], bool)
-        wrong = np.flatnonzero(~(is_flag | distinct.missing)).tolist()
+        wrong = ~(is_flag | distinct.missing)[distinct.codes]
         remedy = "write 1 or 0, true or false, yes or no, or leave the cell empty"
-        return dict.fromkeys(wrong, ("is not a flag", remedy))
+        nodes.refuse_cells(self.column, wrong, "{value} is not a flag", remedy)

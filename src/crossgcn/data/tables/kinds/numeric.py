@@ -15,12 +15,11 @@ from crossgcn.data.tables.kinds.base import (
     MIN_SHARE_OF_KIND,
     ColumnEncoder,
     Inference,
-    Refusals,
     ones_at,
 )
 from crossgcn.data.tables.kinds.categorical import are_names
 from crossgcn.data.tables.kinds.ranges import choose_ranges
-from crossgcn.data.tables.table import Distinct
+from crossgcn.data.tables.table import Distinct, Table
 
 MAX_CODES = 12
 """Whole numbers with at most this many different values are codes, unless they count things."""
@@ -178,25 +177,27 @@ class NumberEncoder(ColumnEncoder):
             ranks = np.interp(numbers / unit, known / unit, np.array(self.ranks))
         return np.asarray(np.nan_to_num(ranks).clip(-0.5, 0.5))
 
-    def refuse(self, distinct: Distinct) -> Refusals:
-        """Return values that are no finite numbers, or written otherwise than in training."""
+    def refuse_cells(self, nodes: Table) -> None:
+        """Refuse cells that are written otherwise than in training, or are no finite numbers."""
+        distinct = nodes.distinct(self.column)
         numbers = distinct.read_numbers(self.style)
-        remedy = "write the number as in the table trained on, or leave the cell empty"
-        refusals = {
-            at: (f"is not a {'number' if np.isnan(numbers[at]) else 'finite number'}", remedy)
-            for at in np.flatnonzero(~np.isfinite(numbers) & ~distinct.missing).tolist()
-        }
-        if distinct.typed and self.style.sign != "%":
-            return refusals
-        as_percent = distinct.read_numbers(self.style.model_copy(update={"sign": "%"}))
-        trained = f"numbers{self.style}" if str(self.style) else "plain numbers"
-        remedy = "write the column as in the table trained on"
-        for at in np.flatnonzero(~np.isnan(numbers) | ~np.isnan(as_percent)).tolist():
-            contradiction = find_contradiction(distinct.texts[at], self.style)
-            if contradiction is not None:
-                what = f"{contradiction}, and the model was trained on {trained}"
-                refusals[at] = (what, remedy)
-        return refusals
+        if not distinct.typed or self.style.sign == "%":
+            as_percent = distinct.read_numbers(self.style.model_copy(update={"sign": "%"}))
+            is_number = ~(np.isnan(numbers) & np.isnan(as_percent))
+            reasons = [
+                find_contradiction(text, self.style) if is_one else None
+                for text, is_one in zip(distinct.texts, is_number, strict=True)
+            ]
+            wrong = np.array([reason is not None for reason in reasons])[distinct.codes]
+            reason = reasons[distinct.codes[np.argmax(wrong)]]
+            trained = f"numbers{self.style}" if str(self.style) else "plain numbers"
+            message = f"{{value}} {reason}, and the model was trained on {trained}"
+            remedy = "write the column as in the table trained on"
+            nodes.refuse_cells(self.column, wrong, message, remedy)
+        for what, wrong in (("number", np.isnan(numbers)), ("finite number", np.isinf(numbers))):
+            cells = (wrong & ~distinct.missing)[distinct.codes]
+            remedy = "write the number as in the table trained on, or leave the cell empty"
+            nodes.refuse_cells(self.column, cells, f"{{value}} is not a {what}", remedy)
 
 
 def measure(numbers: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:
