@@ -381,7 +381,7 @@ def test_ebm_gets_the_columns_and_settings(
     monkeypatch.setattr(module, "find_spec", lambda name: name)
     experiment = TableExperiment(small_graph, ["ebm", "ebm-hops"], num_trials=1, settings=SETTINGS)
     own, _ = experiment.run().results
-    assert own.candidate.glass_box and 0 < own.summary.mean <= 1
+    assert own.candidate.glass_box and 0 < own.scores[0] <= 1
     widths = sorted({width for width, _ in seen})
     assert widths[0] == small_graph.x.size(1) and widths[1] > 3 * widths[0]
     assert all(settings["interactions"] == 10 for _, settings in seen)

@@ -27,7 +27,6 @@ from crossgcn.estimator.folder import describe_estimator, read_estimator
 from crossgcn.estimator.graph_input import FittedGraph, GraphArguments, row_names
 from crossgcn.estimator.labels import Labels, hold_out, tidy_labels, unknown_labels, weigh_rows
 from crossgcn.experiments.predict import class_scores
-from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.catalogue import first_layer_crosses, get_preset, has_orders
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
@@ -211,9 +210,9 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         trainer = Trainer(data, [split], device=self.device, node_weights=row_weights)
         model = trainer.build(run)
         if isinstance(model, CrossHops) and model.plan.num_labels:
-            labels = neighbour_labels(y_nodes, train, num_outputs)
-            prior = labels.values[labels.known].double().mean(dim=0)
-            graph = replace(graph, labels=labels._replace(prior=prior))
+            seen = torch.full_like(y_nodes, unknown)
+            seen[train] = y_nodes[train]
+            graph = graph.showing(seen, num_outputs)
         result = trainer.fit(run, model)
         if isinstance(result, Diverged):
             raise WorkFailed(

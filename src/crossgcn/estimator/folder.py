@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy.sparse as sp
 import torch
 
 from crossgcn.data.features import FeatureSpace, Preprocess
-from crossgcn.data.files import read_npz, refuse_changed_files, sha256_of_files, write_npz
+from crossgcn.data.files import refuse_changed_files, sha256_of_files
+from crossgcn.data.graph_file import read_graph, save_graph
 from crossgcn.errors import BadInput
-from crossgcn.estimator.graph_input import FittedGraph
-from crossgcn.graph.neighbourhood import NeighbourLabels
+from crossgcn.estimator.graph_input import FittedGraph, features_of
+from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.checkpoints import load_saved
 
 GRAPH = "fitted_graph.npz"
@@ -35,8 +35,14 @@ def describe_estimator(estimator: Any, folder: Path) -> Preprocess:
     (folder / GRAPH).unlink(missing_ok=True)
     if estimator.graph_ is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        write_npz(folder / GRAPH, _to_arrays(estimator.graph_))
-        extra["files"] = sha256_of_files(folder, [GRAPH])
+        graph, names_of_rows = estimator.graph_, estimator.graph_.ids.tolist()
+        if not all(isinstance(name, int | str) for name in names_of_rows):
+            raise BadInput(
+                "nodes are named by neither numbers nor texts, so the graph cannot be saved"
+            )
+        num_classes = 2 if graph.y is None else estimator.model_.num_outputs
+        save_graph(folder / GRAPH, graph.to_data(graph.y, num_classes))
+        extra |= {"files": sha256_of_files(folder, [GRAPH]), "rows": names_of_rows}
     return Preprocess(
         classes=tuple(str(label) for label in classes.tolist()),
         space=None if names is None else FeatureSpace.named(list(names)),
@@ -74,52 +80,17 @@ def read_estimator(
     files = extra.get("files", {})
     refuse_changed_files(folder, files, "copy the whole folder again, or save the estimator again")
     if GRAPH in files:
-        fitted["graph_"] = _from_arrays(read_npz(folder / GRAPH))
+        data, ids = read_graph(folder / GRAPH), pd.Index(extra["rows"])
+        graph = FittedGraph(ids, features_of(data), data.edge_index, data.get("edge_weight"))
+        if isinstance(saved.model, CrossHops) and saved.model.plan.num_labels:
+            graph = graph.showing(data.y, saved.model.num_outputs)
+        fitted["graph_"] = graph
     if kind == "classifier":
         labels = extra["labels"]
         fitted["classes_"] = np.array(labels["values"], dtype=np.dtype(labels["dtype"]))
     if preprocess.space is not None:
         fitted["feature_names_in_"] = np.array(preprocess.space.names, dtype=object)
     return parameters, fitted
-
-
-def _to_arrays(graph: FittedGraph) -> dict[str, Any]:
-    names = np.asarray(graph.ids)
-    if names.dtype == object and all(isinstance(name, str) for name in names):
-        names = names.astype(str)
-    elif names.dtype == object and all(isinstance(name, int | np.integer) for name in names):
-        names = names.astype(np.int64)
-    if names.dtype.kind not in "iuU":
-        raise BadInput("nodes are named by neither numbers nor texts, so the graph cannot be saved")
-    arrays: dict[str, Any] = {"edge_index": graph.edge_index.numpy(), "ids": names}
-    if not isinstance(graph.x, np.ndarray):
-        arrays |= {f"x_{part}": getattr(graph.x, part) for part in ("data", "indices", "indptr")}
-        arrays["x_shape"] = np.array(graph.x.shape)
-    else:
-        arrays["x"] = graph.x
-    if graph.edge_weight is not None:
-        arrays["edge_weight"] = graph.edge_weight.numpy()
-    if graph.labels is not None:
-        for name, values in graph.labels._asdict().items():
-            arrays[f"labels_{name}"] = values.numpy()
-    return arrays
-
-
-def _from_arrays(arrays: Mapping[str, Any]) -> FittedGraph:
-    tensors = {name: torch.from_numpy(a) for name, a in arrays.items() if a.dtype.kind != "U"}
-    ids, x, labels = arrays["ids"], arrays.get("x"), None
-    if x is None:
-        parts = tuple(arrays[f"x_{part}"] for part in ("data", "indices", "indptr"))
-        x = sp.csr_array(parts, shape=tuple(arrays["x_shape"].tolist()))
-    if "labels_values" in tensors:
-        labels = NeighbourLabels(*(tensors[f"labels_{name}"] for name in NeighbourLabels._fields))
-    return FittedGraph(
-        pd.Index(ids.astype(object) if ids.dtype.kind == "U" else ids),
-        x,
-        tensors["edge_index"],
-        tensors.get("edge_weight"),
-        labels,
-    )
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from crossgcn.data.features import csr_tensor
-from crossgcn.data.graph import canonical_graph
+from crossgcn.data.graph import canonical_graph, is_labelled
 from crossgcn.errors import BadInput
-from crossgcn.graph.neighbourhood import NeighbourLabels
+from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.graph.sparse_matrix import SparseMatrix
 
 Array = NDArray[Any]
@@ -46,12 +46,15 @@ class FittedGraph:
         x: Features ``[nodes, features]``, an array or a SciPy CSR matrix, 32-bit.
         edge_index: Edges between positions, undirected and unique.
         edge_weight: Their weights, if there are any.
+        y: Targets of the training nodes, unknown for others, if neighbours see them.
+        labels: The same as neighbours see it.
     """
 
     ids: Names[Any]
     x: Any
     edge_index: Tensor
     edge_weight: Tensor | None = None
+    y: Tensor | None = None
     labels: NeighbourLabels | None = None
 
     @classmethod
@@ -66,7 +69,7 @@ class FittedGraph:
         data = given.edge_index
         if not isinstance(data, Data) or data.get("x") is None:
             return cls._of_rows(X, given, index), np.arange(X.shape[0])
-        x = _features_of(data)
+        x = features_of(data)
         if x.shape[1] != X.shape[1]:
             raise BadInput(
                 f"X has {X.shape[1]} columns, but the features of the graph {x.shape[1]}; "
@@ -157,6 +160,12 @@ class FittedGraph:
         x = self.x.copy()
         x[places] = _dense(X)
         return replace(self, x=x)
+
+    def showing(self, y: Tensor, num_classes: int) -> Self:
+        """Return the graph with targets of training nodes that neighbours see."""
+        labels = neighbour_labels(y, is_labelled(y).nonzero().flatten(), num_classes)
+        prior = labels.values[labels.known].double().mean(dim=0)
+        return replace(self, y=y, labels=labels._replace(prior=prior))
 
     def shown_labels(self, other: FittedGraph, *, named: bool) -> NeighbourLabels:
         """Return the labels that another graph's neighbours see: those of training nodes.
@@ -316,7 +325,7 @@ def _as_tensor(x: Any) -> Tensor:
     return csr_tensor(canonical.indptr, canonical.indices, canonical.data, canonical.shape)
 
 
-def _features_of(data: Data) -> Any:
+def features_of(data: Data) -> Any:
     """Return the features of a graph as an array or a SciPy CSR matrix, 32-bit."""
     x = data.x
     if x.layout != torch.strided:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from crossgcn.experiments.candidates import CANDIDATES, Candidate
-from crossgcn.experiments.statistics import PairedDifference, Summary, paired_difference, summarise
+from crossgcn.experiments.candidates import CANDIDATES, CONSTANT, Candidate
+from crossgcn.experiments.statistics import PairedDifference, paired_difference
 from crossgcn.training.metrics import METRICS
 
 Verdict = Literal["helps", "does not help", "cannot tell"]
@@ -50,11 +50,6 @@ class CandidateResult:
     def scores(self) -> tuple[float, ...]:
         """The selecting metric on the test nodes of each split."""
         return self.test[self.metric]
-
-    @property
-    def summary(self) -> Summary:
-        """Mean and standard deviation of :attr:`scores`."""
-        return summarise(self.scores)
 
 
 @dataclass(frozen=True)
@@ -173,39 +168,31 @@ class TableComparison:
         return MATTERS * abs(value) if self.metric in ("rmse", "mae") else MATTERS
 
     def _answer(self, model: str | None, against: str | None) -> QuestionAnswer | None:
+        """Judge by the plain interval; a model must also beat a constant by the corrected one."""
         if model is None or against is None:
             return None
         difference = self.difference(model, against)
         corrected = self.difference(model, against, corrected=True)
-        is_constant = self._is_constant(model)
-        verdict = self._judge(difference, against, is_constant)
+        constants: list[CandidateResult | None] = [
+            result for result in self.results if result.name == CONSTANT
+        ]
+        is_constant = False
+        for constant in constants or [self.constant]:
+            if constant is not None and model != CONSTANT:
+                scores, ratio = self.of(model).scores, self.test_to_train
+                over = paired_difference(scores, constant.scores, test_to_train=ratio)
+                is_constant = self._gain(over)[0] <= 0
+        low, high = self._gain(difference)
+        verdict: Verdict = "cannot tell"
+        if low > 0 and not is_constant:
+            verdict = "helps"
+        elif high < self._matters(fmean(self.of(against).scores)) or (
+            is_constant and difference.count >= _ENOUGH_SPLITS and not math.isnan(low)
+        ):
+            verdict = "does not help"
         return QuestionAnswer(model, against, difference, corrected, verdict, is_constant)
 
-    def _judge(self, difference: PairedDifference, against: str, is_constant: bool) -> Verdict:
-        interval = self._gain(difference)
-        if interval is None or any(map(math.isnan, interval)):
-            return "cannot tell"
-        if interval[0] > 0 and not is_constant:
-            return "helps"
-        small = interval[1] < self._matters(self.of(against).summary.mean)
-        if small or (is_constant and difference.count >= _ENOUGH_SPLITS):
-            return "does not help"
-        return "cannot tell"
-
-    def _is_constant(self, model: str) -> bool:
-        """Whether a model is not shown to beat the constant, by the corrected interval."""
-        constants = (r for r in self.results if r.candidate.columns == "none")
-        constant = next(constants, self.constant)
-        if constant is None or model == constant.name:
-            return False
-        scores = self.of(model).scores
-        difference = paired_difference(scores, constant.scores, test_to_train=self.test_to_train)
-        interval = self._gain(difference)
-        return interval is not None and interval[0] <= 0
-
-    def _gain(self, difference: PairedDifference) -> tuple[float, float] | None:
-        """Return the interval such that positive numbers are better."""
-        interval = difference.interval()
-        if interval is None or METRICS[self.metric].greater_is_better:
-            return interval
-        return -interval[1], -interval[0]
+    def _gain(self, difference: PairedDifference) -> tuple[float, float]:
+        """Return the interval such that positive numbers are better; NaN for a single split."""
+        low, high = difference.interval() or (math.nan, math.nan)
+        return (low, high) if METRICS[self.metric].greater_is_better else (-high, -low)
