@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from crossgcn import BadInput, Experiment, RunConfig, load_dataset, read_graph, save_graph
-from crossgcn.data import canonical_graph
+from crossgcn.data import canonical_graph, csr_tensor
 
 NODES = torch.arange(60)
 NAN, INF = float("nan"), float("inf")
@@ -111,6 +111,13 @@ def test_the_canonical_form_is_the_same_from_memory_a_file_and_itself(
     path = tmp_path_factory.mktemp("graphs") / "g.npz"
     save_graph(path, data)
     assert_same(read_graph(path), canonical)
+
+
+def test_sparse_features_of_64_bits_become_32() -> None:
+    rows = torch.arange(61)
+    x = csr_tensor(rows, rows[:60], torch.full((60,), 0.1, dtype=torch.float64), (60, 60))
+    found = canonical_graph(by_hand(x=x)).x
+    assert found.dtype == torch.float32 and found.values().equal(torch.full((60,), 0.1))
 
 
 def test_edge_attributes_are_not_taken_for_weights() -> None:

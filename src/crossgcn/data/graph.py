@@ -93,23 +93,19 @@ def _features(x: Any, where: str) -> Tensor:
     _require(fits and min(x.shape) > 0, "x", x, wanted, where)
     if x.layout == torch.strided:
         x = values = x.float()
-    elif x.dtype != torch.float32:
-        x = csr_tensor(x.crow_indices(), x.col_indices(), x.values().float(), tuple(x.shape))
-    if x.layout == torch.sparse_csr:
+    else:
+        if x.dtype != torch.float32:
+            x = csr_tensor(x.crow_indices(), x.col_indices(), x.values().float(), tuple(x.shape))
         values = x.values()
     bad = ~torch.isfinite(values)
     if bad.any():
-        first = torch.nonzero(bad)[0]
-        row, column = (
-            (int(at) for at in first)
-            if x.layout == torch.strided
-            else (
-                int(torch.searchsorted(x.crow_indices(), first[0], right=True)) - 1,
-                int(x.col_indices()[first[0]]),
-            )
-        )
+        place = torch.nonzero(bad)[0]
+        value = float(values[tuple(place)])
+        if x.layout == torch.sparse_csr:
+            row = torch.searchsorted(x.crow_indices(), place, right=True) - 1
+            place = torch.cat([row, x.col_indices()[place]])
         raise BadInput(
-            f"{where}: x row {row}, column {column} is {float(values[tuple(first)])} "
+            f"{where}: x row {int(place[0])}, column {int(place[1])} is {value} "
             f"({int(bad.sum())} such in all); replace missing values, and any that no 32-bit float "
             "can hold, by finite numbers"
         )
