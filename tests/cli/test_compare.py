@@ -45,7 +45,7 @@ def test_json_pairs_every_model_with_the_baseline(crossgcn: Command, graph_file:
 def test_a_person_gets_a_table_and_a_verdict(crossgcn: Command, graph_file: Path) -> None:
     done = crossgcn("compare", graph_file, *TINY, "--out", "out")
     assert done.returncode == 0, done.stderr
-    assert "paired to gcn" in done.stdout
+    assert "gain over gcn" in done.stdout
     assert "cross-gcn (2 layers)" in done.stdout and "95 % interval" in done.stdout
 
 

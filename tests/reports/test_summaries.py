@@ -81,8 +81,26 @@ def test_any_of_the_models_may_be_the_baseline() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("gains", "sentence"),
+    [
+        ([0.02, 0.021, 0.019], "mlp (2 layers) beats gcn: +2.00 points, 95 % interval +1.75 to"),
+        ([-0.02, -0.021, -0.019], "mlp (2 layers) falls behind gcn: -2.00 points, 95 % interval"),
+        ([0.05, -0.03, 0.04], "mlp (2 layers) cannot be told apart from gcn: +2.00 points"),
+        ([0.0, 0.0, 0.0], "mlp (2 layers) cannot be told apart from gcn: +0.00 points"),
+    ],
+)
+def test_the_answer_is_whether_the_interval_holds_zero(gains: list[float], sentence: str) -> None:
+    base = [0.5, 0.625, 0.75]
+    better = [value + gain for value, gain in zip(base, gains, strict=True)]
+    both = [runs_of(base, model="gcn"), runs_of(better, model="mlp")]
+    (answer,) = summarise_comparison(both, "gcn")["answer"]
+    assert answer.startswith(sentence)
+
+
 def test_a_single_split_has_no_spread() -> None:
     both = [runs_of([0.5], model="gcn"), runs_of([0.75], model="mlp")]
     summary = summarise_comparison(both, "gcn")
     assert summary["models"][1]["paired_difference"] == 0.25
     assert summary["models"][1]["paired_se"] is summary["models"][1]["sd"] is None
+    assert summary["answer"] == []

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from rich.text import Text
-
 from crossgcn.cli import options as o
 from crossgcn.cli.output import print_answer, print_line
 from crossgcn.cli.running import (
@@ -134,11 +132,10 @@ def _presets(
 
     def run(**work: Any) -> tuple[dict[str, Any], list[Any]]:
         from crossgcn.reports.summaries import summarise_comparison
-        from crossgcn.reports.terminal.compare import comparison_table, comparison_verdicts
+        from crossgcn.reports.terminal.compare import comparison_page
 
         summary = summarise_comparison(experiment.run(**work), baseline)
-        verdicts = map(Text, comparison_verdicts(summary))
-        return summary, [comparison_table(summary), "", *verdicts]
+        return summary, [comparison_page(summary)]
 
     words = f"{len(configs)} models{_times(len(experiment.splits))}"
     return _Prepared(Path(configs[0].dataset).stem, words, "epochs", run)
@@ -169,14 +166,13 @@ def _candidates(
         )
 
     def run(**work: Any) -> tuple[dict[str, Any], list[Any]]:
-        from crossgcn.reports.terminal.compare import candidates_table
+        from crossgcn.reports.terminal.compare import comparison_page
 
         summary, comparison = compare_on_tables(graph, experiment, baseline=baseline, **work)
         more = comparison.of(comparison.recommended).train_options or ("--model", "cross-hops")
         summary["dataset"] = found.name
         summary["next"] = found.tables.command("train", str(found.name), found.edges, *more)
-        sentences = map(Text, summary["answer"])
-        return summary, [candidates_table(summary), "", *sentences, f"\nNext: {summary['next']}"]
+        return summary, [comparison_page(summary), f"\nNext: {summary['next']}"]
 
     return _Prepared(Path(str(found.name)).stem, words, "runs", run)
 

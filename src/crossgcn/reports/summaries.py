@@ -15,7 +15,7 @@ from crossgcn.explanation.inside import make_grid
 from crossgcn.explanation.products import Products
 from crossgcn.explanation.terms import Explanation, Term
 from crossgcn.models.catalogue import get_preset
-from crossgcn.reports.format import Summary, change_text, interval_text
+from crossgcn.reports.format import Summary, change_text, count, interval_text
 from crossgcn.training.metrics import METRICS
 
 INTERVALS = (
@@ -43,7 +43,9 @@ def summarise_comparison(all_runs: Sequence[RepeatedRuns], baseline: str) -> Sum
 
     models = [_model(runs) | _paired(difference(runs)) for runs in all_runs]
     seconds = fsum(runs.seconds for runs in all_runs)
-    return _protocol(all_runs[0]) | {"baseline": baseline, "models": models, "seconds": seconds}
+    answer = [_relation(model, baseline) for model in models if model["paired_interval"]]
+    summary = {"baseline": baseline, "models": models, "seconds": seconds, "answer": answer}
+    return _protocol(all_runs[0]) | summary
 
 
 def summarise_candidates(comparison: TableComparison, baseline: str | None = None) -> Summary:
@@ -208,6 +210,19 @@ def _model(runs: RepeatedRuns) -> Summary:
     if runs.metric == "accuracy":
         summary["validation_accuracy"] = runs.validation_score
     return summary
+
+
+def _relation(model: Summary, baseline: str) -> str:
+    """Say whether a model beats the baseline: whether the interval of the difference holds 0."""
+    name, interval = model["metric"], model["paired_interval"]
+    metric, relation = METRICS[name], "cannot be told apart from"
+    if interval[0] > 0 or interval[1] < 0:
+        relation = "beats" if (interval[0] > 0) == metric.greater_is_better else "falls behind"
+    unit = "points" if metric.shown == "percent" else metric.title
+    return (
+        f"{model['model']} ({count(model['num_layers'], 'layer')}) {relation} {baseline}: "
+        f"{change_text(name, model['paired_difference'])} {unit}, {interval_text(name, interval)}."
+    )
 
 
 def _candidate(comparison: TableComparison, result: CandidateResult, baseline: str) -> Summary:

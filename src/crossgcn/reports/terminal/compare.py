@@ -13,7 +13,6 @@ from crossgcn.reports.format import (
     Summary,
     change_text,
     count,
-    interval_text,
     metric_title,
     spread_text,
 )
@@ -33,7 +32,12 @@ def training_table(summary: Summary) -> Group:
     metric = summary["metric"]
     validation = fmean(summary["validation_score"])  # negated if it should shrink
     validation *= METRICS[metric].sign
-    row = [*_first_cells(summary), spread_text(metric, validation), f"{summary['seconds']:.0f}"]
+    row = [
+        *(summary["model"], str(summary["num_layers"])),
+        spread_text(metric, summary["mean"], summary["sd"]),
+        spread_text(metric, validation),
+        f"{summary['seconds']:.0f}",
+    ]
     table = make_table([row], ["model"], ["layers", "mean ± sd", "validation", "seconds"])
     parts = _titled(summary, table)
     if "target" in summary:
@@ -56,68 +60,48 @@ def order_weight_lines(summary: Summary) -> list[str]:
     ]
 
 
-def comparison_table(summary: Summary) -> Group:
-    """Return the result of ``compare``: several models, each paired with the baseline."""
-    rows = [
-        [*_first_cells(model), _paired_text(model, model["metric"]), f"{model['seconds']:.0f}"]
-        for model in summary["models"]
-    ]
-    numbers = ["layers", "mean ± sd", f"paired to {summary['baseline']}", "seconds"]
-    return Group(*_titled(summary, make_table(rows, ["model"], numbers)))
+def comparison_page(summary: Summary) -> Group:
+    """Return the result of ``compare``: models, each paired with the baseline, and what follows.
 
-
-def comparison_verdicts(summary: Summary) -> list[str]:
-    """Return a sentence for each model whose paired difference has an interval."""
-    sentences = []
-    for model in summary["models"]:
-        interval, name = model["paired_interval"], model["metric"]
-        if interval is None:
-            continue
-        metric, relation = METRICS[name], "cannot be told apart from"
-        if interval[0] > 0 or interval[1] < 0:
-            relation = "beats" if (interval[0] > 0) == metric.greater_is_better else "falls behind"
-        unit = "points" if metric.shown == "percent" else metric.title
-        difference = change_text(name, model["paired_difference"])
-        sentences.append(
-            f"{model['model']} ({count(model['num_layers'], 'layer')}) {relation} "
-            f"{summary['baseline']}: {difference} {unit}, {interval_text(name, interval)}."
-        )
-    return sentences
-
-
-def candidates_table(summary: Summary) -> Group:
-    """Return the result of ``compare`` on tables: all models as rows, glass boxes first."""
-    metric, models = summary["metric"], summary["models"]
-    title = METRICS[metric].title
-    if metric == "average_precision" and "positive_class" in summary:
-        title += f" of {summary['positive_class']}"
-    title += ", %" if METRICS[metric].shown == "percent" else ""
+    Models of tables are sorted, glass boxes first.
+    """
+    models = summary["models"]
+    metric = models[0].get("metric") or summary["metric"]
+    has_layers = "num_layers" in models[0]
     has_accuracy = metric != "accuracy" and "test_accuracy" in models[0]
-    numbers = [title, f"gain over {summary['baseline']}"]
-    numbers += ["accuracy, %"] * has_accuracy + ["seconds"]
+    numbers = [_title(summary, metric), f"gain over {summary['baseline']}"]
     rows = []
     for model in models:
         row = [model["model"], spread_text(metric, model["mean"], model["sd"])]
-        row.append(_paired_text(model, metric))
+        row.append(_gain_text(model, metric))
+        if has_layers:
+            row.insert(1, str(model["num_layers"]))
         if has_accuracy:
             row.append(spread_text("accuracy", fmean(model["test_accuracy"])))
         rows.append([*row, f"{model['seconds']:.0f}"])
-    last_glass_box = sum(model["glass_box"] for model in models) - 1
+    numbers = ["layers"] * has_layers + numbers + ["accuracy in %"] * has_accuracy + ["seconds"]
+    last_glass_box = sum(model.get("glass_box", False) for model in models) - 1
     table = make_table(rows, ["model"], numbers, lines_after=[last_glass_box])
+    parts = _titled(summary, table) if has_layers else [_trials(summary), table]
+    parts += ["", *map(Text, summary["answer"])]
+    return Group(*parts)
+
+
+def _trials(summary: Summary) -> Text:
     words = (
         f"{summary['dataset']}, {summary['target']}: {count(summary['num_splits'], 'split')}, "
         f"best of {count(summary['trials'], 'trial')} on the validation nodes"
     )
-    return Group(Text(words, style="bold"), table)
+    return Text(words, style="bold")
 
 
-def _first_cells(model: Summary) -> list[str]:
-    """Return model, layers and score."""
-    score = spread_text(model["metric"], model["mean"], model["sd"])
-    return [model["model"], str(model["num_layers"]), score]
+def _title(summary: Summary, metric: str) -> str:
+    if metric == "average_precision" and "positive_class" in summary:
+        return f"{metric_title(metric)} of {summary['positive_class']}"
+    return metric_title(metric)
 
 
-def _paired_text(model: Summary, metric: str) -> str:
+def _gain_text(model: Summary, metric: str) -> str:
     """Return a paired difference with its standard error; a dash for the baseline itself."""
     if model["paired_difference"] is None:
         return "—"
@@ -133,10 +117,8 @@ def _other_metrics(summary: Summary) -> RenderableType:
     for name, values in summary["test"].items():
         if name == summary["metric"]:
             continue
-        title, measured = metric_title(name), summarise(values)
-        if name == "average_precision" and "positive_class" in summary:
-            title += f" of {summary['positive_class']}"
-        rows.append([title, spread_text(name, measured.mean, measured.sd)])
+        measured = summarise(values)
+        rows.append([_title(summary, name), spread_text(name, measured.mean, measured.sd)])
     return make_table(rows, ["also on the test nodes"], ["mean ± sd"])
 
 
