@@ -50,29 +50,6 @@ def copy_weights(conv: CrossGCNConv, reference: GCNConv) -> None:
             conv.bias.copy_(reference.bias)
 
 
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(
-    ("normalize", "add_self_loops"), [(True, True), (True, False), (False, False)]
-)
-@pytest.mark.parametrize("weights", [None, WEIGHTS])
-def test_order_1_is_gcn_conv(
-    bias: bool, normalize: bool, add_self_loops: bool, weights: Tensor | None
-) -> None:
-    options: dict[str, Any] = {
-        "bias": bias,
-        "add_self_loops": add_self_loops,
-        "normalize": normalize,
-    }
-    reference = GCNConv(6, 4, **options)
-    if bias:
-        nn.init.normal_(reference.bias)
-    for aggregate_first in (False, True):
-        conv = CrossGCNConv(6, 4, order=1, aggregate_first=aggregate_first, **options)
-        copy_weights(conv, reference)
-        expected = reference(features(), EDGES, weights)
-        torch.testing.assert_close(conv(features(), EDGES, weights), expected)
-
-
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 @pytest.mark.parametrize("weights", [None, WEIGHTS.double()])
 def test_both_orders_of_work_equal_their_dense_formula(order: int, weights: Tensor | None) -> None:
@@ -125,15 +102,6 @@ def csr_parts(dense: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return matrix.row_offsets, matrix.columns, matrix.values
 
 
-def test_pyg_sparse_tensor_gives_the_same_result() -> None:
-    torch_sparse = pytest.importorskip("torch_sparse", reason="torch-sparse is not installed")
-    conv, x = CrossGCNConv(6, 4, order=3, order_weights="fixed"), features()
-    adjacency = torch_sparse.SparseTensor(
-        row=EDGES[1], col=EDGES[0], value=WEIGHTS, sparse_sizes=(NODES, NODES)
-    )
-    torch.testing.assert_close(conv(x, adjacency), conv(x, EDGES, WEIGHTS))
-
-
 def test_a_stand_in_with_the_interface_of_sparse_tensor_gives_the_same_result(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -151,18 +119,6 @@ def test_a_stand_in_with_the_interface_of_sparse_tensor_gives_the_same_result(
     )
     conv, x = CrossGCNConv(6, 4, order=3, order_weights="fixed"), features()
     torch.testing.assert_close(conv(x, StandIn()), conv(x, EDGES, WEIGHTS))
-
-
-@pytest.mark.parametrize("flow", ["source_to_target", "target_to_source"])
-def test_flow_is_that_of_gcn_conv(flow: str) -> None:
-    directed = torch.tensor([[0, 0, 0, 1], [1, 2, 3, 3]])
-    reference = GCNConv(6, 4, flow=flow)
-    conv = CrossGCNConv(6, 4, order=1, flow=flow)
-    copy_weights(conv, reference)
-    torch.testing.assert_close(conv(features(), directed), reference(features(), directed))
-    bipartite = CrossGCNConv(6, 4, flow="target_to_source")
-    with pytest.raises(BadInput, match="flow='source_to_target'"):
-        bipartite((features(), features(nodes=4)), directed)
 
 
 def test_batches_on_one_graph_keep_their_dimension() -> None:
@@ -308,6 +264,8 @@ def test_bipartite_graphs_follow_both_degrees(aggregate_first: bool) -> None:
     torch.testing.assert_close(conv((sources, targets), edges, weights), expected)
     adjacency = torch.sparse_coo_tensor(edges.flip(0), weights, (4, 3))
     torch.testing.assert_close(conv((sources, targets), adjacency), expected)
+    with pytest.raises(BadInput, match="flow='source_to_target'"):
+        CrossGCNConv(6, 4, flow="target_to_source")((sources, targets), edges)
     with pytest.raises(BadInput, match="x_dst"):
         conv((sources, None), edges)
 

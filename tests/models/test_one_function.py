@@ -104,8 +104,6 @@ def test_improved_edges_without_weights(aggr: str) -> None:
 def test_what_would_be_two_functions_is_refused_at_construction() -> None:
     with pytest.raises(BadInput, match=r"flow='target_to_source'.*edge_index.flip\(0\)"):
         CrossGCN(5, 4, 2, 3, flow="target_to_source")
-    with pytest.raises(BadInput, match="leave normalize and add_self_loops at True"):
-        CrossGCNConv(5, 4, improved=True, normalize=False)
     with pytest.raises(ValueError, match="does not support adding self-loops"):
         CrossGCNConv(5, 4, normalize=False, add_self_loops=True)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,7 +124,7 @@ def read_hop_file(path: Path) -> HopTable:
     Rows are read one row group at a time into one matrix.
 
     Raises:
-        BadInput: The file is not as ``crossgcn hops`` wrote it, or memory is too small for it.
+        BadInput: The file is not as ``crossgcn hops`` wrote it.
     """
     with reporting_damage(str(path)), path.open("rb") as content:
         parquet = pq.ParquetFile(content, page_checksum_verification=True)
@@ -197,7 +196,6 @@ def _read_rows(
     path: Path, parquet: pq.ParquetFile, width: int
 ) -> tuple[Tensor, dict[str, pa.Array]]:
     """Return the columns of all nodes as a matrix, and the other columns of the file."""
-    _check_memory(path, parquet, width)
     names = parquet.schema_arrow.names
     num_lists = 1 + (names[-1] == _WEIGHTS)
     start, stop = len(names) - width - num_lists, len(names) - num_lists
@@ -217,23 +215,6 @@ def _read_rows(
             for at in others:
                 cells[names[at]].append(batch.column(at))
     return columns, {name: pa.concat_arrays(parts) for name, parts in cells.items()}
-
-
-def _check_memory(path: Path, parquet: pq.ParquetFile, width: int) -> None:
-    """Refuse a file whose columns and edges need more than the machine's memory."""
-    if not hasattr(os, "sysconf"):
-        return
-    lists = parquet.schema_arrow.names.index(_NEIGHBOURS)
-    groups = range(parquet.num_row_groups)
-    entries = sum(parquet.metadata.row_group(each).column(lists).num_values for each in groups)
-    needed = 4 * parquet.metadata.num_rows * width + 16 * entries
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > memory:
-        raise BadInput(
-            f"{path}: its columns and edges take {needed / 2**30:.1f} GiB, and this machine has "
-            f"{memory / 2**30:.1f} GiB of memory; use another, or write fewer columns (crossgcn "
-            "hops --hops 1, --ignore COLUMN)"
-        )
 
 
 def _name(codes: NDArray[Any], names: Sequence[str]) -> pa.Array:

@@ -8,9 +8,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.parameter import UninitializedParameter
-from torch.nn.utils.parametrize import register_parametrization
 from torch_geometric.nn.dense import Linear as PyGLinear
 
 from crossgcn.errors import BadInput
@@ -36,10 +35,10 @@ def crossify(
     map's bias. With ``"gated"`` order weights the copy computes the same as the model until it is
     trained. A lazy map is initialised when the first input arrives.
 
-    The weight of a frozen map stays frozen; the new projections and order weights are trained. A
-    map with hooks is refused, because they would be lost. A layer that reads the weight of a map
-    itself instead of calling the map (PyG's ``PMLP``) fails when it is called: leave such maps out
-    with ``skip``. :func:`crossed_maps` lists the replaced maps.
+    Frozen maps, whose projections would be trained, and maps with hooks, which would be lost, are
+    refused. A layer that reads the weight of a map itself instead of calling the map (PyG's
+    ``PMLP``) fails when it is called: leave such maps out with ``skip``. :func:`crossed_maps` lists
+    the replaced maps.
 
     Args:
         model: Any module; it is not changed.
@@ -57,6 +56,12 @@ def crossify(
         raise BadInput(
             f"these maps have hooks, which would be lost with them: {', '.join(hooked)}; remove "
             "the hooks and register them on the crossed model, or leave the maps out with skip"
+        )
+    frozen = [name for name in chosen if not all(p.requires_grad for p in maps[name].parameters())]
+    if frozen:
+        raise BadInput(
+            f"these maps are frozen, and their crosses would be trained: {', '.join(frozen)}; "
+            "unfreeze them with requires_grad_(), or leave the maps out with skip"
         )
     crossed = {
         id(maps[name]): _cross(maps[name], order, order_weights, first_order) for name in chosen
@@ -132,28 +137,7 @@ def _cross(
         transform.weight[0] = weight
         if transform.bias is not None:
             transform.bias.copy_(linear.bias)
-            transform.bias.requires_grad_(linear.bias.requires_grad)
-    if not weight.requires_grad:
-        if order == 1:
-            transform.weight.requires_grad_(False)
-        else:
-            register_parametrization(transform, "weight", _FirstIsFrozen(weight.detach()))
     return transform
-
-
-class _FirstIsFrozen(nn.Module):
-    """Parametrise all projections of a transform with the first one constant."""
-
-    def __init__(self, first: Tensor) -> None:
-        super().__init__()
-        self.register_buffer("first", first.clone())
-
-    def forward(self, others: Tensor) -> Tensor:
-        first: Any = self.first
-        return torch.cat([first.unsqueeze(0), others])
-
-    def right_inverse(self, weight: Tensor) -> Tensor:
-        return weight[1:]
 
 
 def _has_hooks(linear: Any) -> bool:

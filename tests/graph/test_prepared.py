@@ -50,7 +50,7 @@ def test_a_training_step_touches_a_fraction_of_citeseer() -> None:
     assert blocks[1].size(0) == split.train.numel()
 
 
-def test_the_whole_graph_is_not_looked_up_row_by_row() -> None:
-    path = torch.tensor([[0, 1], [1, 0]])
-    field = receptive_field([edges_of_kind("gcn", path, 3)] * 3, torch.arange(3))
-    assert [block.shape for block in field.blocks] == [(3, 3)] * 3
+def test_all_nodes_of_a_whole_graph_need_no_copy_of_it() -> None:
+    graph = PreparedGraph(torch.rand(60, 3), torch.randint(60, (2, 300)))
+    _, blocks = graph.view(torch.arange(60), 2)
+    assert all(block is graph.adjacency for block in blocks)
