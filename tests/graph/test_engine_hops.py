@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import pytest
@@ -76,14 +76,15 @@ def test_folders_and_text_give_the_columns_of_tables_in_memory(tmp_path: Path, k
 
 
 @pytest.mark.parametrize("kind", ["int64", "uint64"])  # the latter beyond the signed ones
-def test_integers_are_ids_of_directed_edges(tmp_path: Path, kind: str) -> None:
+def test_integers_are_ids_of_directed_edges(
+    tmp_path: Path, kind: Literal["int64", "uint64"]
+) -> None:
     nodes, edges = draw_tables(300, 900)
     first = 2**63 if kind == "uint64" else 0
     numbers = {node: first + 7 * int(node[1:]) for node in nodes["id"]}
     nodes["id"] = nodes["id"].map(numbers).astype(kind)
-    edges[["source", "target"]] = (
-        edges[["source", "target"]].map(lambda end: numbers[end]).astype(kind)
-    )
+    for end in ("source", "target"):
+        edges[end] = edges[end].map(numbers).astype(kind)
     nodes.drop(columns="joined").to_parquet(tmp_path / "nodes.parquet")
     edges.to_parquet(tmp_path / "edges.parquet")
     places = [f"{tmp_path / name}.parquet" for name in ("nodes", "edges")]

@@ -34,7 +34,7 @@ def test_outputs_and_gradients_equal_those_of_the_whole_graph(preset: str, num_l
         return loss.item(), list(torch.autograd.grad(loss, list(model.parameters())))
 
     whole, whole_gradients = loss_and_gradients(model(data.x, data.edge_index)[split.train])
-    cut, cut_gradients = loss_and_gradients(model(*graph.view(split.train, model.num_hops)))
+    cut, cut_gradients = loss_and_gradients(model(*graph.view(split.train, model.propagations)))
     assert cut == pytest.approx(whole, rel=1e-5)
     for ours, theirs in zip(cut_gradients, whole_gradients, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
@@ -43,7 +43,7 @@ def test_outputs_and_gradients_equal_those_of_the_whole_graph(preset: str, num_l
 def test_a_training_step_touches_a_fraction_of_citeseer() -> None:
     data = load_dataset("citeseer")
     split = make_splits(data, num_splits=1)[0]
-    x, blocks = PreparedGraph(data.x, data.edge_index).view(split.train, 2)
+    x, blocks = PreparedGraph(data.x, data.edge_index).view(split.train, ["gcn"] * 2)
     assert isinstance(x, SparseMatrix)
     assert x.size(0) < data.num_nodes / 2
     assert blocks[0].size(0) < data.num_nodes / 5
@@ -52,5 +52,5 @@ def test_a_training_step_touches_a_fraction_of_citeseer() -> None:
 
 def test_all_nodes_of_a_whole_graph_need_no_copy_of_it() -> None:
     graph = PreparedGraph(torch.rand(60, 3), torch.randint(60, (2, 300)))
-    _, blocks = graph.view(torch.arange(60), 2)
+    _, blocks = graph.view(torch.arange(60), ["gcn"] * 2)
     assert all(block is graph.adjacency for block in blocks)

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def write_hop_file(table: HopTable) -> None:
             replacing(table.path) as out,
             pq.ParquetWriter(out, schema, write_page_checksum=True) as to,
         ):
-            for part in (first, *parts):
+            for part in chain([first], parts):
                 to.write_batch(part.replace_schema_metadata(schema.metadata))
     except OSError as error:
         raise WorkFailed(

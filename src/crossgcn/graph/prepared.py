@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from crossgcn.graph.normalise import EdgeKind, edges_of_kind
-from crossgcn.graph.sparse_matrix import Features, ModelInputs, SparseMatrix
+from crossgcn.graph.sparse_matrix import Features, ModelInputs, SparseMatrix, select_rows
 
 
 class ReceptiveField(NamedTuple):
@@ -75,35 +74,24 @@ class PreparedGraph:
             self.x = self.x.with_values(self.x.values.to(dtype))
         elif dtype is not None:
             self.x = x.to(dtype)
-        self._make: Callable[[EdgeKind], SparseMatrix] = partial(
-            edges_of_kind,
-            edge_index=edge_index,
-            num_nodes=x.size(0),
-            edge_weight=edge_weight,
-            dtype=dtype or torch.float32,
-        )
+        self._given = edge_index, x.size(0), edge_weight
+        self._dtype = dtype or torch.float32
         self._kinds: dict[EdgeKind, SparseMatrix] = {}
         self.adjacency = self.edges("gcn")
 
     def edges(self, kind: EdgeKind) -> SparseMatrix:
         """Return the adjacency of a kind of edges, see :func:`~crossgcn.graph.edges_of_kind`."""
         if kind not in self._kinds:
-            self._kinds[kind] = self._make(kind)
+            self._kinds[kind] = edges_of_kind(kind, *self._given, dtype=self._dtype)
         return self._kinds[kind]
 
-    def view(self, targets: Tensor, hops: int | Sequence[EdgeKind]) -> ModelInputs:
+    def view(self, targets: Tensor, propagations: Sequence[EdgeKind]) -> ModelInputs:
         """Return a model's inputs for some targets: ``model(*view)`` has a row per target.
 
         Args:
-            hops: The model's ``propagations``, or a number of hops of GCN's edges.
+            propagations: Of the model: the kind of edges of each hop.
         """
-        whole = (
-            [self.adjacency] * hops
-            if isinstance(hops, int)
-            else [self.edges(kind) for kind in hops]
-        )
-        rows, blocks = receptive_field(whole, targets)
+        rows, blocks = receptive_field([self.edges(kind) for kind in propagations], targets)
         if rows.equal(torch.arange(self.x.size(0))):
             return self.x, blocks
-        x = self.x.select_rows(rows) if isinstance(self.x, SparseMatrix) else self.x[rows]
-        return x, blocks
+        return select_rows(self.x, rows), blocks

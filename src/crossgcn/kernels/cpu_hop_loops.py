@@ -40,7 +40,7 @@ def score_units(projections: Any, gates: Any, weight: Any, bias: Any, scores: An
 
 @compiled
 def score_units_backward(
-    slope: Any,
+    grad_scores: Any,
     projections: Any,
     gates: Any,
     weight: Any,
@@ -49,22 +49,22 @@ def score_units_backward(
     grad_weight: Any,
     grad_bias: Any,
 ) -> None:
-    """Compute the gradients of :func:`score_units`, given that of its scores, ``slope``."""
-    bags, classes, nodes = slope.shape
+    """Compute the gradients of :func:`score_units`, given that of its scores, ``grad_scores``."""
+    bags, classes, nodes = grad_scores.shape
     order, units, _ = projections.shape
     width = units // bags
     for bag in numba.prange(bags):
         products, unit = np.empty((order, nodes), np.float32), np.empty(nodes, np.float32)
         carried = np.empty(nodes, np.float32)
         for c in range(classes):
-            grad_bias[bag, c] = _sum(slope[bag, c])
+            grad_bias[bag, c] = _sum(grad_scores[bag, c])
         for u in range(bag * width, (bag + 1) * width):
             _combine(projections, gates, u, products, unit)
             for c in range(classes):
-                grad_weight[c, u] = _dot(slope[bag, c], unit)
+                grad_weight[c, u] = _dot(grad_scores[bag, c], unit)
             unit[:] = np.float32(0.0)  # from here on its gradient
             for c in range(classes):
-                add_scaled(slope[bag, c], weight[c, u], unit)
+                add_scaled(grad_scores[bag, c], weight[c, u], unit)
             carried[:] = np.float32(0.0)
             for k in range(order - 1, 0, -1):
                 grad_gates[k - 1, u] = _dot(unit, products[k])
@@ -103,9 +103,9 @@ def _add(left: Any, right: Any, result: Any) -> None:
 @jit()
 def _carry(gradient: Any, gate: Any, factor: Any, before: Any, carried: Any, result: Any) -> None:
     for i in range(result.size):
-        slope = gradient[i] * gate + carried[i]
-        result[i] = slope * before[i]
-        carried[i] = slope * factor[i]
+        grad = gradient[i] * gate + carried[i]
+        result[i] = grad * before[i]
+        carried[i] = grad * factor[i]
 
 
 # Vector instructions add in another order than a loop.
@@ -130,38 +130,38 @@ def _dot(left: Any, right: Any) -> Any:
 
 @jit(error_model="numpy")
 def score_bags(
-    log_chances: Any, slope: Any, labels: Any, in_bag: Any, count: Any, totals: Any
+    log_probabilities: Any, probabilities: Any, labels: Any, in_bag: Any, count: Any, totals: Any
 ) -> None:
     """Compute the gradient of the cross-entropy of each bag, and add up loss and correct nodes.
 
     Args:
-        log_chances: ``[bags, classes, nodes]``.
-        slope: The chances; replaced by the gradient for the scores.
+        log_probabilities: ``[bags, classes, nodes]``.
+        probabilities: Replaced by the gradient for the scores.
         labels: Class of each node; negative ones do not count.
         in_bag: Which nodes count in which bag, ``[nodes, bags]``.
         count: By which the gradient is divided.
         totals: Loss and correct nodes are added to it, as the mean over bags of the mean over
             their nodes, times the number of nodes.
     """
-    bags, classes, nodes = slope.shape
+    bags, classes, nodes = probabilities.shape
     counted, best = np.empty(nodes, np.float32), np.empty(nodes, np.float32)
     top = np.empty(nodes, np.float32)
-    loss, right = 0.0, 0.0
+    loss, num_correct = 0.0, 0.0
     for bag in range(bags):
         for i in range(nodes):
             counted[i] = in_bag[i, bag] & (labels[i] >= 0)
-        top[:], best[:] = log_chances[bag, 0], np.float32(0.0)
+        top[:], best[:] = log_probabilities[bag, 0], np.float32(0.0)
         for c in range(1, classes):
-            _update_best(log_chances[bag, c], np.float32(c), top, best)
+            _update_best(log_probabilities[bag, c], np.float32(c), top, best)
         for c in range(classes):
             added, hits = _score_class(
-                *(log_chances[bag, c], slope[bag, c], labels, c, counted, best, count)
+                *(log_probabilities[bag, c], probabilities[bag, c], labels, c, counted, best, count)
             )
             loss -= added
-            right += hits
+            num_correct += hits
     share = nodes / (bags * count)
     totals[0] += loss * share
-    totals[1] += right * share
+    totals[1] += num_correct * share
 
 
 @jit()
@@ -175,15 +175,15 @@ def _update_best(values: Any, c: Any, top: Any, best: Any) -> None:
 
 @jit(error_model="numpy", fastmath={"reassoc", "nsz"})
 def _score_class(
-    logs: Any, chances: Any, labels: Any, c: Any, counted: Any, best: Any, count: Any
+    logs: Any, probabilities: Any, labels: Any, c: Any, counted: Any, best: Any, count: Any
 ) -> Any:
-    """Replace the chances of a class by the gradient; sum the logarithms of its nodes."""
+    """Replace the probabilities of a class by the gradient; sum the logarithms of its nodes."""
     total, hits = np.float32(0.0), np.float32(0.0)
-    nothing, own = np.float32(0.0), np.float32(c)
+    nothing, this_class = np.float32(0.0), np.float32(c)
     for i in range(logs.size):
         here = counted[i] if labels[i] == c else nothing
         total += logs[i] if here > nothing else nothing
-        hits += here if best[i] == own else nothing
-        value = chances[i] - here
-        chances[i] = value / count if counted[i] > nothing else nothing
+        hits += here if best[i] == this_class else nothing
+        value = probabilities[i] - here
+        probabilities[i] = value / count if counted[i] > nothing else nothing
     return total, hits

@@ -180,7 +180,7 @@ def cross_backward(
             given, result = projections[row], grad_projections[row]
             if order == 2:
                 p, q = given[:channels], given[channels:]
-                _pair_slopes(
+                _pair_backward(
                     *(g, p, q, order_weights[0], order_weights[1], direct),
                     *(result[:channels], result[channels:]),
                 )
@@ -201,8 +201,8 @@ def cross_backward(
                     _add_triple(g, result[here], given[here], sums[chunk, k])
                 if with_sums and release:
                     _add_product(g, given[here], sums[chunk, 0])
-                own = nothing if release and k == 0 else order_weights[k]
-                _slope(g, own, direct, suffix, result[here])
+                alpha = nothing if release and k == 0 else order_weights[k]
+                _order_backward(g, alpha, direct, suffix, result[here])
                 if k > 0:
                     _scale(given[here], suffix)
 
@@ -217,7 +217,7 @@ def _pair(p: Any, q: Any, first: Any, second: Any, also: Any, result: Any) -> No
 
 
 @jit()
-def _pair_slopes(
+def _pair_backward(
     g: Any, p: Any, q: Any, first: Any, second: Any, also: Any, grad_p: Any, grad_q: Any
 ) -> None:
     for e in range(g.size):
@@ -265,9 +265,9 @@ def _add_triple(first: Any, second: Any, third: Any, total: Any) -> None:
 
 
 @jit()
-def _slope(gradient: Any, own: Any, direct: Any, suffix: Any, result: Any) -> None:
+def _order_backward(gradient: Any, alpha: Any, direct: Any, suffix: Any, result: Any) -> None:
     for e in range(suffix.size):
-        suffix[e] += own
+        suffix[e] += alpha
         result[e] = gradient[e] * (result[e] * suffix[e] + direct)
 
 
@@ -332,23 +332,23 @@ def column_sums(matrix: Any, out: Any) -> None:
 def cross_entropy(scores: Any, labels: Any, gradient: Any) -> tuple[float, int]:
     """Return mean cross-entropy and number of correct rows; fill the gradient."""
     rows, classes = scores.shape
-    loss, right = 0.0, 0
+    loss, num_correct = 0.0, 0
     for row in range(rows):
-        own = scores[row]
+        logits = scores[row]
         best = 0
         for c in range(1, classes):
-            if own[c] > own[best]:
+            if logits[c] > logits[best]:
                 best = c
-        right += best == labels[row]
+        num_correct += best == labels[row]
         total = np.float32(0.0)
         for c in range(classes):
-            gradient[row, c] = np.exp(own[c] - own[best])
+            gradient[row, c] = np.exp(logits[c] - logits[best])
             total += gradient[row, c]
-        loss += np.log(total) - (own[labels[row]] - own[best])
+        loss += np.log(total) - (logits[labels[row]] - logits[best])
         for c in range(classes):
             gradient[row, c] /= total * np.float32(rows)
         gradient[row, labels[row]] -= np.float32(1.0) / np.float32(rows)
-    return loss / rows, right
+    return loss / rows, num_correct
 
 
 @compiled

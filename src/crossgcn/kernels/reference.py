@@ -117,8 +117,8 @@ def cross_backward(
     for k in reversed(range(len(parts))):
         if k > 0 or not release:
             suffix = suffix + alpha[k]
-        slope = before[k] * suffix
-        grad_parts[k] = gradient * (slope + alpha[0] if release else slope)
+        grad = before[k] * suffix
+        grad_parts[k] = gradient * (grad + alpha[0] if release else grad)
         suffix = suffix * parts[k]
     grad_projections = torch.cat(grad_parts, dim=-1)
     if not with_order_weights:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import escape
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,8 +105,7 @@ class Engine:
         rows = iter(parts)
         first = next(rows)
         with pq.ParquetWriter(self.scratch / name, first.schema) as to:
-            to.write_table(first)
-            for part in rows:
+            for part in chain([first], rows):
                 to.write_table(part)
         return self._stored(name)
 
@@ -122,7 +122,8 @@ class Engine:
 
     def count(self, table: ir.Table) -> int:
         """Compute the number of rows of a table."""
-        return int(self.fetch(table.aggregate(rows=table.count()))["rows"][0].as_py())
+        with self._at_work():
+            return int(table.count().to_pyarrow().as_py())
 
     def _stored(self, name: str) -> ir.Table:
         with self._at_work():
@@ -216,7 +217,7 @@ def open_engine(
     if server is not None:
         yield from _open_spark(server, scratch)
         return
-    backend = _import_ibis("duckdb").duckdb.connect(
+    backend = _import_ibis("duckdb", "duckdb").duckdb.connect(
         memory_limit=f"{memory_limit >> 20}MiB",
         threads=threads,
         temp_directory=str(scratch / "spilled"),
@@ -236,7 +237,7 @@ def open_engine(
 
 def _open_spark(server: str, scratch: Path) -> Iterator[Engine]:
     _check_answers(server)
-    ibis = _import_ibis("spark")
+    ibis = _import_ibis("pyspark", "spark")
     from pyspark.sql import SparkSession
 
     is_ours = SparkSession.getActiveSession() is None
@@ -269,11 +270,8 @@ def _check_answers(server: str) -> None:
         ) from None
 
 
-def _import_ibis(extra: str) -> Any:
-    package = {"duckdb": "duckdb", "spark": "pyspark"}[extra]
+def _import_ibis(package: str, extra: str) -> Any:
     try:
-        import ibis
-
         with _ignoring_notes():
             import_module(package)
             import_module(f"ibis.backends.{package}")
@@ -281,7 +279,7 @@ def _import_ibis(extra: str) -> Any:
         raise BadInput(
             f"this needs Ibis and {package} ({error}); pip install 'crossgcn[{extra}]'"
         ) from None
-    return ibis
+    return import_module("ibis")
 
 
 def _literal(text: str) -> str:
