@@ -7,6 +7,7 @@ rows that lie on a GPU.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -21,7 +22,7 @@ from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.standardise import HopRows, Scale
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.device import multiplying_in
+from crossgcn.training.device import capture, multiplying_in
 from crossgcn.training.full_batch import FullBatchStep
 from crossgcn.training.loop import Diverged
 from crossgcn.training.rows import train_rows
@@ -72,10 +73,25 @@ def training_step(
     precision: Precision = "fp32",
     weight_decay: float = 5e-4,
     seed: int = 0,
-) -> FullBatchStep:
+) -> TimedStep:
     """Return the step that trains a model, as a callable that returns the loss."""
     config = RunConfig(weight_decay=weight_decay, precision=precision)
-    return FullBatchStep(model, graph, y, train, config, seed=seed, device=device)
+    return TimedStep(model, graph, y, train, config, seed=seed, device=device)
+
+
+class TimedStep(FullBatchStep):
+    """A step of training; replayed from a CUDA graph if possible, as in training."""
+
+    _replay: Callable[[], None] | None = None
+
+    def __call__(self) -> Tensor:
+        """Do one step, and return the loss."""
+        if self._replay is None:
+            self._replay = self.run
+            if self.capturable:
+                self._replay = capture(self.run, list(self.state().values()), self.device)
+        self._replay()
+        return self.loss
 
 
 def check_peer(

@@ -16,7 +16,6 @@ from crossgcn.training.compiled import can_be_compiled, lay_out_weights
 from crossgcn.training.config import Precision, RunConfig
 from crossgcn.training.device import (
     can_be_recorded,
-    capture,
     check_precision,
     choose_device,
     enough_memory,
@@ -82,7 +81,6 @@ class FullBatchStep(Step):
             model.target_scale,
         )
         self._node_weights = None if node_weights is None else node_weights.to(self.device)
-        self._replay: Callable[[], None] | None = None
         self._compiled: CompiledStep | None = None
         is_weighted = weights is not None or node_weights is not None
         if self.device.type == "cpu" and can_be_compiled(model) and not is_weighted:
@@ -125,21 +123,11 @@ class FullBatchStep(Step):
             )
         self.optimizer.step(gradients)
 
-    def __call__(self) -> Tensor:
-        """Do one step, replayed from a CUDA graph if possible, and return the loss."""
-        if not self.capturable:
-            self.run()
-            return self.loss
-        if self._replay is None:
-            self._replay = capture(self.run, list(self.state().values()), self.device)
-        self._replay()
-        return self.loss
-
     def release(self) -> None:
         """Free all memory but the model's and the graph's."""
         super().release()
         del self.targets
-        self._compiled, self._replay = None, None
+        self._compiled = None
 
     def scorer(self, nodes: Tensor) -> NodeScorer:
         """Return a scorer of the model on some nodes."""

@@ -163,11 +163,6 @@ class Targets:
     inputs: ModelInputs
     labels: Tensor
 
-    @property
-    def input_rows(self) -> int:
-        """Rows of features that the model reads."""
-        return self.inputs[0].shape[0]
-
 
 def find_targets(
     model: NodeClassifier, graph: PreparedGraph, y: Tensor, nodes: Tensor, device: torch.device
@@ -181,7 +176,7 @@ def find_targets(
 def order_weight_penalty(model: nn.Module, weight_decay: float) -> Tensor | None:
     r"""Return the penalty of order weights, :math:`\frac{\lambda}{2}\sum_{k\ge2}\alpha_k^2`.
 
-    It is part of the loss and not of the optimiser because :math:`\alpha_1` is not trained and
+    It is part of the loss and not of the optimizer because :math:`\alpha_1` is not trained and
     must not be decayed. ``None`` when no order weight is decayed.
     """
     decayed = [

@@ -1,4 +1,4 @@
-"""The optimiser of training."""
+"""The optimizer of training."""
 
 from __future__ import annotations
 

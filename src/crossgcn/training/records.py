@@ -9,7 +9,7 @@ import os
 import platform
 import subprocess
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from functools import cache
 from importlib.metadata import version
@@ -72,16 +72,11 @@ def write_epochs(folder: Path, history: Iterable[EpochMetrics]) -> None:
     names = [field.name for field in fields(EpochMetrics)]
     if all(row["test_accuracy"] is None for row in rows):
         names.remove("test_accuracy")
-    write_table(folder / EPOCHS, names, rows)
-
-
-def write_table(path: Path, names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write columns of these names as CSV."""
     text = io.StringIO()
     writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    with replacing(path) as file:
+    with replacing(folder / EPOCHS) as file:
         file.write(text.getvalue().encode())
 
 

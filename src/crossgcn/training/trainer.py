@@ -275,14 +275,12 @@ class Trainer:
         clear_run(folder)
         write_epochs(folder, result.history)
         if self.save_models or isinstance(result, Diverged):
-            names = set(run.config.model_settings())
-            settings = run.config.model_dump(mode="json", include=names)
             save_model(
                 folder,
                 result.state,
                 preset=run.config.model,
                 in_channels=self.num_features,
-                settings=self._settings(run.config) | settings,
+                settings=self._settings(run.config),
                 preprocess=self.preprocess,
                 training=self.training,
             )

@@ -31,7 +31,7 @@ __all__ = ["HopPasses"]
 
 
 class HopPasses:
-    """The passes of a model, and the steps of its optimiser.
+    """The passes of a model, and the steps of its optimizer.
 
     Arrays are kept from one batch to the next: scores, and the gradient for them that
     :meth:`score_bags` returns, are valid until the next forward pass.
