@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import pytest
 import torch
 
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
@@ -40,18 +41,16 @@ def test_a_drawn_graph_can_be_kept_and_trained_on(crossgcn: Command, tmp_path: P
     assert done.returncode == 0, done.stderr
 
 
-def test_what_ships_with_the_package_needs_no_fetching(crossgcn: Command) -> None:
-    done = crossgcn("data", "get", "citeseer")
-    assert (done.returncode, done.stdout) == (0, "citeseer is here (bundled)\n")
-
-
-def test_an_unknown_dataset_is_refused_with_the_near_miss(crossgcn: Command) -> None:
-    done = crossgcn("data", "get", "citesear")
-    assert done.returncode == 2
-    assert "unknown dataset 'citesear': did you mean 'citeseer'" in done.stderr
-
-
-def test_a_seed_out_of_range_is_refused(crossgcn: Command) -> None:
-    done = crossgcn("data", "get", "citeseer-cross", "--seed", 2**64, "--out", "out")
-    assert done.returncode == 2
-    assert "--seed" in done.stderr and str(2**32 - 1) in done.stderr
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ("citeseer", 0, "citeseer is here (bundled)"),
+        ("citesear", 2, "unknown dataset 'citesear': did you mean 'citeseer'"),
+        ("citeseer-cross --out o --seed 99999999999", 2, str(2**32 - 1)),
+    ],
+)
+def test_a_dataset_is_found_or_refused(
+    arguments: str, code: int, words: str, crossgcn: Command
+) -> None:
+    done = crossgcn("data", "get", *arguments.split())
+    assert done.returncode == code and words in done.stdout + done.stderr

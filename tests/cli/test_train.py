@@ -27,7 +27,7 @@ def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
     return result
 
 
-def test_json_is_one_object_on_stdout_and_all_else_is_on_stderr(
+def test_json_is_one_object_on_stdout_and_every_run_leaves_a_record_and_a_model(
     crossgcn: Command, graph_file: Path, tmp_path: Path
 ) -> None:
     done = crossgcn("train", graph_file, *TINY, "--json", "--out", "out")
@@ -42,12 +42,6 @@ def test_json_is_one_object_on_stdout_and_all_else_is_on_stderr(
     assert all(0 <= accuracy <= 1 for accuracy in result["test_accuracy"])
     kept = json.loads((tmp_path / "out" / "result.json").read_bytes())
     assert kept.pop("sha256") and kept == result
-
-
-def test_every_run_leaves_a_record_metrics_and_a_model(
-    crossgcn: Command, graph_file: Path, tmp_path: Path
-) -> None:
-    result = result_of(crossgcn("train", graph_file, *TINY, "--json", "--out", tmp_path / "out"))
     folders = sorted((tmp_path / "out" / "cross-gcn-2-layer").iterdir())
     records = [json.loads((folder / "run.json").read_bytes()) for folder in folders]
     assert [record["test_accuracy"] for record in records] == result["test_accuracy"]
