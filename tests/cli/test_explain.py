@@ -188,8 +188,8 @@ def test_models_of_layers_and_models_that_are_no_sums(
 def test_planted_pairs_and_words(crossgcn: Command) -> None:
     quick = ("--num-splits", 1, "--workers", 1)
     planted = ("citeseer-cross", "--num-layers", 1, "--train", "all", "--epochs", 80)
-    quick = (*quick, "--set", "learning_rate=0.05")
-    assert crossgcn("train", *planted, *quick, "--out", "cross").returncode == 0
+    rate = ("--set", "learning_rate=0.05")
+    assert crossgcn("train", *planted, *rate, *quick, "--out", "cross").returncode == 0
     terms = result_of(crossgcn("explain", "cross", "--order", 2, "--json"))["terms"]
     first = {term["class"]: term["columns"] for term in reversed(terms)}
     for label in range(6):

@@ -62,7 +62,9 @@ def nearest_changes(whole: Explanation, node: int, top: int = 3) -> list[Change]
     stays as it is. A number as target has no other answer.
     """
     explainer = whole.explainer
-    columns = [each for each in whole.columns if each.scope == "own" and len(each.places)]
+    columns = [
+        each for each in whole.columns if each.scope == "own" and each.name in whole.values_of
+    ]
     if len(explainer.names.classes) == 1 or not columns:
         return []
     (mine,) = explainer.inputs(np.array([node]))
@@ -70,7 +72,9 @@ def nearest_changes(whole: Explanation, node: int, top: int = 3) -> list[Change]
     fewer = min(_MOST_VALUES, max(2, int((_MOST_PAIRS / pairs) ** 0.5)))
     found: list[Change] = []
     for size, most in ((1, _MOST_VALUES), (2, fewer)):
-        others = [_others(explainer, each, whole.inputs, mine, most) for each in columns]
+        others = [
+            _others(explainer, each, whole.values_of[each.name], mine, most) for each in columns
+        ]
         found = found or list(_find(explainer, node, mine, others, size))
     return sorted(found, key=lambda change: change.distance)[:top]
 
@@ -104,19 +108,17 @@ def _find(
 
 
 def _others(
-    explainer: Explainer, column: Column, inputs: Floats, mine: Floats, most: int
+    explainer: Explainer, column: Column, values: Floats, mine: Floats, most: int
 ) -> _Others:
     """Return other values of a column: quantiles of a number, else the commonest."""
-    features, own = inputs[:, column.places], mine[column.places]
+    own = mine[column.places]
     if column.is_number:
-        order = np.argsort(features[:, 0], kind="stable")
-        ranks = np.unique(np.linspace(0, len(order) - 1, most).astype(int))
-        values = features[order[ranks]]
-        place = np.searchsorted(features[order, 0], own[0])
-        distances = np.abs(ranks - place) / len(order)
+        ranks = np.unique(np.linspace(0, len(values) - 1, most).astype(int))
+        place = np.searchsorted(values[:, 0], own[0])
+        distances = np.abs(ranks - place) / len(values)
+        values = values[ranks]
     else:
-        values, counts = np.unique(features, axis=0, return_counts=True)
-        values = values[np.argsort(-counts, kind="stable")[:most]]
+        values = values[:most]
         distances = np.full(len(values), _OTHER_CATEGORY)
     differ = np.abs(values - own).max(axis=1) > 1e-6
     effects = explainer.polynomial.project(values[differ] - own, column.places)

@@ -244,6 +244,21 @@ class Explanation:
         """The row of each node."""
         return {int(node): row for row, node in enumerate(self.nodes)}
 
+    @cached_property
+    def values_of(self) -> dict[str, Floats]:
+        """The values of own columns: of a number all in order, else the commonest first."""
+        sorted_values = {}
+        for column in self.columns:
+            if column.scope == "own" and len(column.places):
+                values = self.inputs[:, column.places]
+                if column.is_number:
+                    order = np.argsort(values[:, 0], kind="stable")
+                else:
+                    values, counts = np.unique(values, axis=0, return_counts=True)
+                    order = np.argsort(-counts, kind="stable")
+                sorted_values[column.name] = values[order]
+        return sorted_values
+
     @property
     def _rows(self) -> Any:
         """The rows of the user among the nodes."""
