@@ -26,7 +26,6 @@ moved, half to each, and the difference between them stays in the pair.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from copy import copy
 from functools import lru_cache
 from itertools import combinations, permutations, takewhile
 from math import comb
@@ -77,8 +76,11 @@ class Terms:
         self._parts = _Parts(polynomial, values, groups, self._fitted)
         features = [values[:, columns] for columns in groups]
         self._spaces = _Spaces(features, polynomial.order, self._fitted)
+        known = values[self._fitted]
+        few = known[:: max(1, len(known) // _SCREENED_NODES)]
+        screened = _Parts(polynomial, few, groups, slice(None))
         self.chosen = {
-            size: dict.fromkeys(self._parts.choose(size)) for size in range(1, polynomial.order + 1)
+            size: dict.fromkeys(screened.choose(size)) for size in range(1, polynomial.order + 1)
         }
         self.scores = self._parts.only(tuple(range(len(groups))))
         self.constant = self._parts.only(())[0].copy()
@@ -140,7 +142,7 @@ class _Parts:
     def __init__(
         self, polynomial: Polynomial, values: Floats, groups: Sequence[Ints], fitted: slice
     ) -> None:
-        self._polynomial, self._fitted = polynomial, fitted
+        self._polynomial = polynomial
         self._projected = [polynomial.project(values[:, each], each) for each in groups]
         self._base = np.zeros((polynomial.order + 1, 1, polynomial.weights.shape[1]))
         for part in self._projected:
@@ -185,29 +187,19 @@ class _Parts:
         return contributions
 
     def choose(self, size: int) -> list[Key]:
-        """Return the sets of groups to be listed."""
+        """Return the strongest sets of groups, if there are not too many to compare."""
         keys = combinations(range(len(self._projected)), size)
         count, most = comb(len(self._projected), size), _MOST_TERMS.get(size, _MOST_TERMS[3])
         if size == 1 or count <= most:
             return list(keys)
         if count > _MOST_CANDIDATES:
             return []
-        few = self._some_nodes(_SCREENED_NODES)
 
         def strength(key: Key) -> float:
-            contributions = self._polynomial.mean_of_bags(few.interaction(key))
+            contributions = self._polynomial.mean_of_bags(self.interaction(key))
             return -float(contributions.std(axis=0).max())
 
         return sorted(sorted(keys, key=strength)[:most])
-
-    def _some_nodes(self, count: int) -> _Parts:
-        """Return the same of fewer nodes."""
-        parts = [part[:, self._fitted] for part in self._projected]
-        every = slice(None, None, max(1, parts[0].shape[1] // count))
-        few = copy(self)
-        few._projected = [part[:, every] for part in parts]
-        few._num_nodes, few._scores = few._projected[0].shape[1], {}
-        return few
 
 
 class _Spaces:
