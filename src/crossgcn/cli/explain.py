@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -89,19 +90,19 @@ def explain(
     if node is not None:
         found = whole.node(node, output)
         summary |= {"node": node, "name": found.name, **found.to_json()}
-        frame, parts = found.to_frame(), screens.node_screen(summary, top)
+        to_frame, parts = found.to_frame, screens.node_screen(summary, top)
     elif term:
         columns = [name for each in term for name in each.split(" × ")]
         summary |= summaries.summarise_term(whole, whole.term(*columns), output or 0)
-        frame = pd.DataFrame(summary["terms"][0]["cells"])
+        to_frame = partial(pd.DataFrame, summary["terms"][0]["cells"])
         parts = screens.term_screen(summary)
     else:
         summary |= summaries.summarise_terms(trained, whole, top, order, output)
         if order is not None and not summary["terms"]:
             raise BadInput(f"--order {order}, but this model has no terms of {order} columns")
-        frame, parts = whole.to_frame(), screens.terms_screen(summary)
-    if file is not None:
-        write_table(file, frame.drop(columns="columns", errors="ignore"))
+        to_frame, parts = whole.to_frame, screens.terms_screen(summary)
+    if file is not None:  # The cells of all terms take long.
+        write_table(file, to_frame().drop(columns="columns", errors="ignore"))
     print_answer(summary, parts, as_json)
 
 
