@@ -32,8 +32,11 @@ def explainer_of(
 
 
 def margins(logits: Floats) -> Floats:
+    """A class against the mean of the others, the second of two, and a number as it is."""
+    if logits.shape[1] == 1:
+        return logits
     others = (logits.sum(axis=1, keepdims=True) - logits) / (logits.shape[1] - 1)
-    return np.asarray(logits - others)
+    return np.asarray(logits - others)[:, slice(1, None) if logits.shape[1] == 2 else slice(None)]
 
 
 def total(whole: Explanation) -> Floats:

@@ -113,6 +113,22 @@ def test_the_form_of_the_weights_does_not_matter(seed: int, order: int) -> None:
         np.testing.assert_allclose(one[key], two[key], atol=1e-8 * size)
 
 
+def test_other_nodes_have_the_same_functions_of_their_columns() -> None:
+    random = np.random.default_rng(0)
+    values, groups = make_table(random, 300)
+    polynomial = random_polynomial(random, values.shape[1], 2)
+    known = purified(polynomial, values, groups)
+    outside = np.concatenate([values, values[:20], 2 * values[20:40]])
+    terms = Terms(polynomial, outside, groups, num_fitted=300)
+    found = dict(terms.purify())
+    size = np.abs(terms.scores).max()
+    for key, term in found.items():
+        np.testing.assert_allclose(term[:300], known[key], atol=1e-9 * size)
+        np.testing.assert_allclose(term[300:320], known[key][:20], atol=1e-9 * size)
+    total = terms.constant + np.sum(list(found.values()), axis=0)
+    np.testing.assert_allclose(total, terms.scores, atol=1e-9 * size)
+
+
 def full_factorial() -> tuple[list[Floats], list[Ints], Floats]:
     """Every combination of a category, a number with ranges, shares and a mean, once each."""
     city, age, share, mean = np.indices((3, 6, 4, 5)).reshape(4, -1)

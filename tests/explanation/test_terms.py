@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from test_layered import margins, total
 from torch import Tensor
 from torch.nn.functional import one_hot
 from torch_geometric.data import Data
@@ -58,18 +59,8 @@ def explained(model: CrossHops, graph: Data) -> Explanation:
     return explain(model, graph, feature_names=SPACE, classes=classes)  # type: ignore[no-any-return]
 
 
-def margins(model: CrossHops, graph: Data) -> Floats:
-    scores = model(graph.x, graph.edge_index).numpy()
-    if scores.shape[1] == 1:
-        return np.asarray(scores)
-    if scores.shape[1] == 2:
-        return np.asarray(scores[:, 1:] - scores[:, :1])
-    others = (scores.sum(axis=1, keepdims=True) - scores) / (scores.shape[1] - 1)
-    return np.asarray(scores - others)
-
-
-def total(whole: Explanation) -> Floats:
-    return np.asarray(whole.average + sum(term.contributions for term in whole.all_terms))
+def margins_of(model: CrossHops, graph: Data) -> Floats:
+    return margins(model(graph.x, graph.edge_index).numpy())
 
 
 Linear = dict[int, float]
@@ -101,7 +92,7 @@ def product_of(factor: float, first: Linear, second: Linear) -> list[Unit]:
 )
 def test_terms_add_up_to_the_score(num_classes: int, order: int, bags: int) -> None:
     graph, model = make_graph(), make_model(num_classes, order=order, bags=bags)
-    whole, scores = explained(model, graph), margins(model, graph)
+    whole, scores = explained(model, graph), margins_of(model, graph)
     size = np.abs(scores).max()
     np.testing.assert_allclose(whole.scores, scores, atol=1e-9 * size)
     np.testing.assert_allclose(total(whole), scores, atol=1e-9 * size)
@@ -112,20 +103,6 @@ def test_terms_add_up_to_the_score(num_classes: int, order: int, bags: int) -> N
         assert abs(term.contributions.mean(axis=0)).max() < 1e-9 * size
     assert whole.unit == {1: "c0", 2: "log-odds", 3: "margin"}[num_classes]
     assert whole.outputs == (("c1",) if num_classes == 2 else ("c0", "c1", "c2")[:num_classes])
-
-
-def test_the_form_of_the_weights_does_not_matter() -> None:
-    graph = make_graph()
-    cells = product_of(1.5, {0: 1.0, 1: -2.0}, {3: 1.0, AGE: 0.3})
-    number = {AGE: 2.0}
-    plain = planted(*cells, (1.0, number, None))
-    # The flags of city add up to 1, so this is the same function: 0.5 age and 1.5 age × city.
-    city = {0: 1.0, 1: 1.0, 2: 1.0}
-    other = planted(*cells, (0.25, number, None), *product_of(0.75, city, number))
-    np.testing.assert_allclose(margins(plain, graph), margins(other, graph), atol=1e-9)
-    first, second = explained(plain, graph), explained(other, graph)
-    for one, two in zip(first.terms, second.terms, strict=True):
-        np.testing.assert_allclose(one.contributions, two.contributions, atol=1e-8)
 
 
 def test_a_pure_product_has_no_main_effects() -> None:
@@ -205,7 +182,7 @@ def test_a_node_adds_up_also_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [term.importance[1] for term in node.whole.terms] == pytest.approx(
         [term.importance[1] for term in whole.terms]
     )
-    assert node.score == pytest.approx(margins(model, graph)[777, 1])
+    assert node.score == pytest.approx(margins_of(model, graph)[777, 1])
     content = node.to_json()
     values = [term["value"] for term in content["terms"]]
     assert content["average"] + sum(values) == pytest.approx(content["score"])
@@ -245,7 +222,7 @@ def test_tables_arrays_and_one_screen() -> None:
     assert set(whole.to_frame(order=2)["columns"].map(len)) == {2}
     assert whole.values.shape == (300, len(whole.feature_names))
     np.testing.assert_allclose(
-        whole.values.sum(axis=1) + whole.base_values, margins(model, graph)[:, 0], atol=1e-9
+        whole.values.sum(axis=1) + whole.base_values, margins_of(model, graph)[:, 0], atol=1e-9
     )
     node = whole.node(4)
     assert node.average + node.to_frame()["value"].sum() == pytest.approx(node.score)

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crossgcn.explanation.columns import Column, number_text
 from crossgcn.explanation.polynomial import Floats, Ints
-from crossgcn.explanation.terms import Explanation, Term
+
+if TYPE_CHECKING:
+    from crossgcn.explanation.terms import Explanation, Term
 
 _LEVELS = {1: (8, 24), 2: (4, 12), 3: (2, 6)}
 ALL_LEVELS = {1: (24, 30), 2: (8, 12), 3: (4, 6)}

@@ -14,17 +14,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-import pandas as pd
 import scipy.sparse as sp
 
 from crossgcn.errors import BadInput
 from crossgcn.explanation.columns import Names
 from crossgcn.explanation.polynomial import Floats, Ints, Polynomial, margins
 from crossgcn.explanation.reading import Reading
-from crossgcn.explanation.terms import CROSS, name_outputs
+from crossgcn.explanation.terms import make_frame, name_outputs
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TOP = 100
 """How many single features, and how many products of two, are listed for each score."""
@@ -52,9 +54,7 @@ class Products:
 
     def to_frame(self, top: int | None = None, order: int | None = None) -> pd.DataFrame:
         """Return the products as a table, see ``Explanation.to_frame``."""
-        names = ["class", "term", "columns", "scope", "importance", "weight", "nodes"]
-        rows = [row | {"term": CROSS.join(row["columns"])} for row in self.to_json(top, order)]
-        return pd.DataFrame(rows, columns=names)
+        return make_frame(self.to_json(top, order))
 
     def to_json(
         self, top: int | None = None, order: int | None = None, output: int | None = None

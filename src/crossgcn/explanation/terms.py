@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.explanation.columns import Column
+from crossgcn.explanation.inside import describe
 from crossgcn.explanation.polynomial import Floats, Ints
 from crossgcn.explanation.purify import Key
 
@@ -200,8 +201,6 @@ class Explanation:
 
     def inside(self, term: Term, output: int = 0, top: int = 5) -> dict[str, Any]:
         """Return what is inside a term: ``cells``, and the ``slope`` of numbers."""
-        from crossgcn.explanation.inside import describe
-
         return describe(self, term, output, top)
 
     def to_json(
@@ -222,22 +221,7 @@ class Explanation:
 
     def to_frame(self, top: int | None = None, order: int | None = None) -> pd.DataFrame:
         """Return one row per score and term, the most important first, with what is inside."""
-        import pandas as pd
-
-        names = ["class", "term", "columns", "scope", "importance", "error", "slope", "cells"]
-        rows = [
-            row
-            | {
-                "term": CROSS.join(row["columns"]),
-                "columns": tuple(row["columns"]),
-                "cells": "; ".join(
-                    f"{' & '.join(cell['names'])} {cell['contribution']:+.3g}"
-                    for cell in row["cells"]
-                ),
-            }
-            for row in self.to_json(top, order)
-        ]
-        return pd.DataFrame(rows, columns=names)
+        return make_frame(self.to_json(top, order))
 
     @cached_property
     def place_of(self) -> dict[int, int]:
@@ -283,6 +267,23 @@ class Explanation:
         if len(self.outputs) > 6:
             lines.append(f"and {len(self.outputs) - 6:,} more classes")
         return "\n".join(lines)
+
+
+def make_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return records of terms as a table, their cells as text."""
+    import pandas as pd
+
+    names = ["class", "term", "columns", "scope", "importance", "error", "slope", "cells"]
+    rows = []
+    for row in records:
+        cells = [
+            f"{' & '.join(each['names'])} {each['contribution']:+.3g}"
+            for each in row.get("cells", ())
+        ]
+        columns = tuple(row["columns"])
+        rows.append({**row, "term": CROSS.join(columns), "columns": columns})
+        rows[-1]["cells"] = "; ".join(cells)
+    return pd.DataFrame(rows, columns=names)
 
 
 def score_name(name: str, unit: str) -> str:
