@@ -117,8 +117,8 @@ def test_names_are_shown_and_are_no_ids() -> None:
     plan = make_plan(nodes, None, TableChoices(target="y", name_column="called"))
     kinds = {column.name: (column.kind, column.reason) for column in plan.columns}
     assert kinds["called"] == ("ignored", "names, shown beside the ids")
-    with pytest.raises(BadInput, match="column 'id' of nodes holds the ids, and name_column is"):
-        make_plan(nodes, None, TableChoices(target="y", name_column="id"))
+    with pytest.raises(BadInput, match="column 'id' of nodes is chosen as id and as ignored"):
+        make_plan(nodes, None, TableChoices(id_column="id", name_column="id"))
 
 
 IDS = [f"u{i}" for i in range(N)]

@@ -189,12 +189,7 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
     id_column, how = choices.id_column, "as chosen"
     taken = chosen.keys() - {id_column}
     if id_column is None:
-        id_column, how = find_id_column(nodes, edges, taken - {choices.name_column})
-    if id_column == choices.name_column:
-        raise BadInput(
-            f"column {id_column!r} of {nodes.name} holds the ids, and name_column is for names "
-            "beside them; name another column, or leave it out"
-        )
+        id_column, how = find_id_column(nodes, edges, taken)
     found: dict[str, Any] = {"id_column": id_column}
     reasons = [f"ids of nodes: {nodes.name}, column {id_column}: {how}"]
     if edges is not None:
