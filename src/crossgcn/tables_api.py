@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pandas as pd
+from pydantic import ValidationError
 
 from crossgcn.data.tables.graph import (
     TableGraph,
@@ -61,7 +62,11 @@ def from_tables(
         BadInput: If the tables have errors; the message names file, row, value and remedy.
     """
     given = {name: options.pop(name) for name in list(options) if name in _CHOICES}
-    choices = TableChoices(target=target, **given)
+    try:
+        choices = TableChoices(target=target, **given)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise BadInput(f"{wrong['loc'][0]} is {wrong['input']!r}: {wrong['msg']}") from None
     model = TableModel(load_tables(nodes, edges, choices), options)
     model._tables_read = {
         "dataset": _absolute(nodes),

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
+from crossgcn import from_tables
 from crossgcn.data.splits import make_splits
 from crossgcn.data.tables.graph import TableGraph, describe_encoding, load_tables, read_encoding
 from crossgcn.data.tables.labels import Labels
@@ -80,6 +81,8 @@ def test_the_task_can_be_chosen() -> None:
     assert as_number.data.y.tolist() == [float(row * row % 7) for row in range(300)]
     with pytest.raises(BadInput, match="task is regression, but nothing is to be predicted"):
         load_tables(nodes, None, TableChoices(task="regression"))
+    with pytest.raises(BadInput, match="task is 'ranking': Input should be 'classification' or"):
+        from_tables(nodes, None, "income", task="ranking")
 
 
 def test_roles_of_nodes_without_a_number_are_none() -> None:
