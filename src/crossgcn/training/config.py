@@ -25,12 +25,6 @@ _PROTOCOLS: dict[str, dict[str, Any]] = {
     "public": {},
     "stratified": {"num_splits": 5, "train": "all"},
 }
-_ALWAYS_RECORDED = {
-    *("dataset", "model", "num_layers", "hidden_channels", "order", "order_weights", "bias"),
-    *("first_order", "aggregate_first", "dropout", "epochs", "learning_rate", "weight_decay"),
-    *("splits", "train", "seed"),
-}
-"""The other settings are part of a run's identity only where they were changed."""
 
 
 class RunConfig(BaseModel):
@@ -141,10 +135,8 @@ class RunConfig(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _check_settings_of_rows(self) -> Self:
-        if self.model not in PRESETS or get_preset(self.model).inputs == "hops":
-            return self
-        if self.batch_size is not None:
+    def _check_batch_size(self) -> Self:
+        if self.batch_size is not None and self.model in PRESETS and not self.takes_hops:
             raise BadInput(
                 f"batch_size is for cross-hops, and {self.model} is trained on the whole graph in "
                 "each step: leave it out (examples/mini_batches.py has a loop over batches)"
@@ -193,10 +185,8 @@ class RunConfig(BaseModel):
         return {name: getattr(self, name) for name in MODEL_SETTINGS}
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that one run depends on; optional ones only if they were changed."""
-        optional = RunConfig.model_fields.keys() - _ALWAYS_RECORDED
-        at_default = {name for name in optional if getattr(self, name) == _default(name)}
-        return self.model_dump(mode="json", exclude={"num_splits"} | at_default)
+        """Return the settings that one run depends on."""
+        return self.model_dump(mode="json", exclude={"num_splits"})
 
     def run_seed(self, split: int) -> int:
         """Return the seed of one run; all models have the same one on a split."""
@@ -219,10 +209,6 @@ def given_settings(config_file: Path | None, settings: Mapping[str, Any]) -> dic
             where = f" in {config_file}" if name in values else ""
             raise unknown_name(f"setting{where}", name, RunConfig.model_fields)
     return values | {name: value for name, value in settings.items() if value is not None}
-
-
-def _default(name: str) -> Any:
-    return RunConfig.model_fields[name].default
 
 
 def _training_of(given: Mapping[str, Any]) -> dict[str, Any]:
