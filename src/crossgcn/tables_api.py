@@ -7,7 +7,7 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,22 +22,18 @@ from crossgcn.data.tables.graph import (
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
-from crossgcn.experiments.answers import TableComparison
 from crossgcn.experiments.candidates import (
-    CANDIDATES,
     DEFAULT_TRIALS,
     configure_for_tables,
-    table_defaults,
 )
-from crossgcn.experiments.compare import TableExperiment
-from crossgcn.experiments.experiment import Experiment, RepeatedRuns, run_folder_name
+from crossgcn.experiments.compare import table_experiment
+from crossgcn.experiments.experiment import Experiment, RepeatedRuns
 from crossgcn.experiments.predict import predict_nodes
 from crossgcn.experiments.run_folder import RunFolder, choose_model, open_run
 from crossgcn.explanation.api import explain
 from crossgcn.reports.page.render import write_report
 from crossgcn.reports.summaries import summarise_candidates
-from crossgcn.training.metrics import positive_class
-from crossgcn.training.records import describe_environment, write_summary
+from crossgcn.training.records import write_summary
 
 AnyTable = Path | str | pd.DataFrame | Table
 _CHOICES = set(TableChoices.model_fields)
@@ -138,8 +134,7 @@ class TableModel:
                 "settings": config.model_dump(mode="json", exclude={"dataset"}, exclude_none=True),
             },
         )
-        name = run_folder_name(config)
-        choose_model(folder, name, experiment.data, experiment.splits, graph.ids, graph.names)
+        choose_model(folder, experiment, graph.ids, graph.names)
         self._run = open_run(folder)
         return self
 
@@ -169,8 +164,10 @@ class TableModel:
         baseline = options.pop("baseline", None)
         folder = None if folder is None else Path(folder)
         work = {name: options.pop(name) for name in _WORK if name in options}
+        started = time.perf_counter()
         experiment = table_experiment(graph, models, tuning, baseline, options)
-        summary, _ = compare_on_tables(graph, experiment, baseline=baseline, out=folder, **work)
+        summary = summarise_candidates(experiment.run(out=folder, **work), baseline)
+        summary["wall_seconds"] = time.perf_counter() - started
         if folder is not None:
             summary["out"] = str(folder)
             write_summary(folder, summary)
@@ -238,81 +235,3 @@ class TableModel:
 def _absolute(table: AnyTable | None) -> str | None:
     """Return the path of a table; ``None`` if it is no file."""
     return str(Path(table).resolve()) if isinstance(table, str | Path) else None
-
-
-def table_experiment(
-    graph: TableGraph,
-    models: Sequence[str] | None,
-    tuning: int,
-    baseline: str | None,
-    settings: Mapping[str, Any],
-) -> TableExperiment:
-    """Return what ``compare`` trains on a user's tables.
-
-    Args:
-        models: Names of candidates; all but the slowest by default.
-        tuning: Trials per model.
-        baseline: The model that the others are paired with.
-        settings: Settings for every model; those that are ``None`` are left out.
-    """
-    check_baseline(baseline, models or list(CANDIDATES))
-    given = {name: value for name, value in settings.items() if value is not None}
-    return TableExperiment(
-        graph.data,
-        models,
-        num_trials=tuning,
-        defaults=table_defaults(graph, given.get("splits")),
-        settings={**given, "dataset": graph.data.name},
-    )
-
-
-def compare_on_tables(
-    graph: TableGraph,
-    experiment: TableExperiment,
-    *,
-    baseline: str | None = None,
-    threads: int = 1,
-    **work: Any,
-) -> tuple[dict[str, Any], TableComparison]:
-    """Train all models; return the summary, as ``crossgcn compare --json`` prints it.
-
-    ``baseline`` is the model that the others are paired with. ``work`` is for
-    :meth:`TableExperiment.run <crossgcn.experiments.compare.TableExperiment.run>`.
-    """
-    started = time.perf_counter()
-    comparison = experiment.run(threads=threads, **work)
-    config, environment = experiment.experiment.configs[0], describe_environment()
-    positive: dict[str, str] = {}
-    if graph.data.num_classes == 2:
-        positive["positive_class"] = graph.classes[positive_class(graph.data.y.numpy())]
-    summary = {
-        "dataset": graph.data.name,
-        "target": graph.plan.target,
-        "splits": config.splits,
-        "num_splits": len(experiment.experiment.splits),
-        "train": config.train,
-        "seed": config.seed,
-        "epochs": config.epochs,
-        "trials": experiment.num_trials,
-        "tuned": {
-            name: [dict(trial) for trial in CANDIDATES[name].trials[: experiment.num_trials]]
-            for name in experiment.names
-        },
-        **summarise_candidates(comparison, baseline),
-        **positive,
-        "left_out": experiment.skipped,
-        "seconds": sum(result.seconds for result in comparison.results),
-        "versions": environment["versions"],
-        "threads": threads,
-        "commit": environment["commit"],
-        "wall_seconds": time.perf_counter() - started,
-    }
-    return summary, comparison
-
-
-def check_baseline(baseline: str | None, names: Sequence[str]) -> None:
-    """Refuse a baseline that is none of the models."""
-    if baseline is not None and baseline not in names:
-        raise BadInput(
-            f"--baseline {baseline} is not among --models {','.join(names)}: add it there"
-        )

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data.features import Preprocess
 from crossgcn.errors import BadInput
-from crossgcn.experiments.experiment import Experiment, RepeatedRuns, run_folder_name
+from crossgcn.experiments.experiment import Experiment, RepeatedRuns
 from crossgcn.experiments.predict import predict_nodes, score_nodes
 from crossgcn.experiments.run_folder import RunFolder, choose_model, open_run
 from crossgcn.reports.summaries import summarise_training
@@ -41,7 +41,7 @@ def trained(data: Data, folder: Path, **settings: Any) -> tuple[RunFolder, Repea
     names = ("share",) if data.num_classes == 1 else ("a", "b", "c")
     experiment = Experiment([config], data, Preprocess(names))
     (runs,) = experiment.run(out=folder, save_models=True)
-    choose_model(folder, run_folder_name(config), experiment.data, experiment.splits)
+    choose_model(folder, experiment)
     return open_run(folder), runs
 
 

@@ -21,7 +21,7 @@ from crossgcn.data.files import (
 )
 from crossgcn.data.graph_file import save_graph
 from crossgcn.errors import BadInput
-from crossgcn.experiments.experiment import Experiment, run_folder_name
+from crossgcn.experiments.experiment import Experiment
 from crossgcn.experiments.run_folder import choose_model, open_run
 from crossgcn.training.checkpoints import load_saved
 from crossgcn.training.config import RunConfig
@@ -37,7 +37,7 @@ def run_folder(small_graph: Data, tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     experiment = Experiment([config], small_graph, Preprocess(("a", "b", "c")))
     experiment.run(out=folder, save_models=True)
-    choose_model(folder, run_folder_name(config), experiment.data, experiment.splits, IDS)
+    choose_model(folder, experiment, IDS)
     return folder
 
 
@@ -137,7 +137,7 @@ def make_run(folder: Path, data: Data, **settings: Any) -> Data:
     )
     experiment = Experiment([config], data)
     experiment.run(out=folder, save_models=True)
-    choose_model(folder, run_folder_name(config), experiment.data, experiment.splits)
+    choose_model(folder, experiment)
     return experiment.data
 
 

@@ -120,7 +120,7 @@ def _presets(
     baseline = names[0] if baseline is None else baseline
     for name in (*names, baseline):
         get_preset(name)
-    from crossgcn.tables_api import check_baseline
+    from crossgcn.experiments.compare import check_baseline
 
     check_baseline(baseline, names)
     configs = [
@@ -150,7 +150,7 @@ def _candidates(
     tuning: int,
 ) -> _Prepared:
     """Prepare a comparison of candidates on a user's tables."""
-    from crossgcn.tables_api import compare_on_tables, table_experiment
+    from crossgcn.experiments.compare import table_experiment
 
     names = list(CANDIDATES) if names == ["all"] else names
     experiment = table_experiment(graph, names, tuning, baseline, settings)
@@ -166,9 +166,11 @@ def _candidates(
         )
 
     def run(**work: Any) -> tuple[dict[str, Any], list[Any]]:
+        from crossgcn.reports.summaries import summarise_candidates
         from crossgcn.reports.terminal.compare import comparison_page
 
-        summary, comparison = compare_on_tables(graph, experiment, baseline=baseline, **work)
+        comparison = experiment.run(**work)
+        summary = summarise_candidates(comparison, baseline)
         more = comparison.of(comparison.recommended).train_options or ("--model", "cross-hops")
         summary["dataset"] = found.name
         summary["next"] = found.tables.command("train", str(found.name), found.edges, *more)

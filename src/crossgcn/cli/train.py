@@ -74,7 +74,6 @@ def train(
     started = time.perf_counter()
     experiment = load_experiment([chosen], graph, work.device)
     with results_folder(work, f"{Path(chosen.dataset).stem}-{chosen.model}") as folder:
-        from crossgcn.experiments.experiment import run_folder_name
         from crossgcn.experiments.run_folder import choose_model
         from crossgcn.training.records import write_summary
 
@@ -85,8 +84,7 @@ def train(
                 out=folder, save_models=True, training=described, on_epochs=show, **how
             )
         ids, names = (None, None) if graph is None else (graph.ids, graph.names)
-        of_model = run_folder_name(chosen)
-        choose_model(folder, of_model, experiment.data, experiment.splits, ids, names, hop_file)
+        choose_model(folder, experiment, ids, names, hop_file)
         summary = _summarise(runs, graph)
         summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
         write_summary(folder, summary)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 from crossgcn.experiments.candidates import CANDIDATES, CONSTANT, Candidate
 from crossgcn.experiments.statistics import PairedDifference, paired_difference
@@ -86,12 +86,14 @@ class TableComparison:
     Attributes:
         test_to_train: As for :func:`~crossgcn.paired_difference`; of the corrected intervals.
         constant: The constant's result, if it is not among the others.
+        protocol: What was trained on which splits, for the summary.
     """
 
     results: tuple[CandidateResult, ...]
     test_to_train: float
     task: str = "binary"
     constant: CandidateResult | None = None
+    protocol: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def metric(self) -> str:

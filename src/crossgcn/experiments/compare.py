@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from torch_geometric.data import Data
 
+from crossgcn.data.tables.graph import TableGraph
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.experiments.answers import CandidateResult, TableComparison
 from crossgcn.experiments.boosting import CandidateTrainer, EstimatorRun
@@ -23,12 +24,14 @@ from crossgcn.experiments.candidates import (
     DEFAULT_TRIALS,
     MOST_TRIALS,
     configure_candidate,
+    table_defaults,
     train_options,
 )
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.models.catalogue import MODEL_OPTIONS
-from crossgcn.training.metrics import DEFAULT_METRICS, check_metric, task_of_outputs
+from crossgcn.training.metrics import DEFAULT_METRICS, check_metric, positive_class, task_of_outputs
 from crossgcn.training.pool import train_each
+from crossgcn.training.records import describe_environment
 from crossgcn.training.trainer import Record, Run
 
 _TUNED = {"dropout", "weight_decay"} | (MODEL_OPTIONS - {"bias", "hops", "label_features", "bags"})
@@ -46,6 +49,7 @@ class TableExperiment:
         names: The candidates; defaults to all but the slowest. A constant is always measured.
         defaults: Settings of :class:`~crossgcn.RunConfig` unless a preset has its own.
         settings: Settings for all candidates that have them.
+        about: Further entries of :attr:`TableComparison.protocol`.
 
     Attributes:
         skipped: Candidates that were left out, because they take long and were not named.
@@ -60,6 +64,7 @@ class TableExperiment:
         num_trials: int = DEFAULT_TRIALS,
         defaults: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any],
+        about: Mapping[str, Any] | None = None,
     ) -> None:
         for name in names or ():
             if name not in CANDIDATES:
@@ -83,7 +88,7 @@ class TableExperiment:
             )
         self.skipped = slow if names is None else []
         self.names = [name for name in wanted if name not in self.skipped]
-        self.num_trials, self._settings = num_trials, dict(settings)
+        self._num_trials, self._settings, self._about = num_trials, settings, about or {}
         self.task = task_of_outputs(data.num_classes)
         metric = check_metric(settings.get("metric") or DEFAULT_METRICS[self.task], self.task)
         configs = {
@@ -138,7 +143,28 @@ class TableExperiment:
         ]
         if CONSTANT in self.names:
             others = [constant, *others]
-        return TableComparison(tuple(others), experiment.test_to_train, self.task, constant)
+        config, environment = experiment.configs[0], describe_environment()
+        protocol = {
+            "dataset": experiment.data.name,
+            **self._about,
+            "splits": config.splits,
+            "num_splits": len(experiment.splits),
+            "train": config.train,
+            "seed": config.seed,
+            "epochs": config.epochs,
+            "trials": self._num_trials,
+            "tuned": {
+                name: [dict(trial) for trial in CANDIDATES[name].trials[: self._num_trials]]
+                for name in self.names
+            },
+            "left_out": self.skipped,
+            "seconds": fsum(result.seconds for result in others),
+            "versions": environment["versions"],
+            "threads": threads,
+            "commit": environment["commit"],
+        }
+        ratio = experiment.test_to_train
+        return TableComparison(tuple(others), ratio, self.task, constant, protocol)
 
     def _choose(
         self, name: str, done: Mapping[Key, Record], failed: Mapping[Key, WorkFailed]
@@ -163,4 +189,42 @@ class TableExperiment:
             picked[0].get("parameters"),
             fsum(record["seconds"] for key, record in done.items() if key[0] == name),
             train_options(CANDIDATES[name], mode(trials), self._settings),
+        )
+
+
+def table_experiment(
+    graph: TableGraph,
+    models: Sequence[str] | None,
+    tuning: int,
+    baseline: str | None,
+    settings: Mapping[str, Any],
+) -> TableExperiment:
+    """Return what ``crossgcn compare`` trains on tables.
+
+    Args:
+        models: Names of candidates; all but the slowest by default.
+        tuning: Trials per model.
+        baseline: The model that the others are paired with.
+        settings: Settings for every model; those that are ``None`` are left out.
+    """
+    check_baseline(baseline, models or list(CANDIDATES))
+    given = {name: value for name, value in settings.items() if value is not None}
+    about = {"target": graph.plan.target}
+    if graph.data.num_classes == 2:
+        about["positive_class"] = graph.classes[positive_class(graph.data.y.numpy())]
+    return TableExperiment(
+        graph.data,
+        models,
+        num_trials=tuning,
+        defaults=table_defaults(graph, given.get("splits")),
+        settings={**given, "dataset": graph.data.name},
+        about=about,
+    )
+
+
+def check_baseline(baseline: str | None, names: Sequence[str]) -> None:
+    """Refuse a baseline that is none of the models."""
+    if baseline is not None and baseline not in names:
+        raise BadInput(
+            f"--baseline {baseline} is not among --models {','.join(names)}: add it there"
         )

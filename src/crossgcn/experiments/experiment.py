@@ -228,17 +228,13 @@ class Experiment:
             yield Run(config, split, folder and folder / f"split-{split:02d}")
 
 
-def run_folder_name(config: RunConfig) -> str:
-    """Return the folder name for the runs of a configuration, such as ``gcn-2-layer``."""
-    return f"{config.model}-{config.num_layers}-layer"
-
-
 def _folder_names(configs: Sequence[RunConfig]) -> list[str]:
     """Name the folder of each configuration; add the settings in which equal names differ."""
-    names = []
+    names: list[str] = []
     for config in configs:
-        name = run_folder_name(config)
-        alike = [other for other in configs if run_folder_name(other) == name]
+        kind = config.model, config.num_layers
+        name = f"{config.model}-{config.num_layers}-layer"
+        alike = [other for other in configs if (other.model, other.num_layers) == kind]
         for setting in RunConfig.model_fields:
             if len({getattr(other, setting) for other in alike}) > 1:
                 value = getattr(config, setting)

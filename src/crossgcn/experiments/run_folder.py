@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -49,6 +49,9 @@ from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.checkpoints import CONFIG, MODEL_FILES, SavedModel, copy_model, load_saved
 from crossgcn.training.config import RunConfig
 from crossgcn.training.records import EPOCHS, RECORD, describe_dataset
+
+if TYPE_CHECKING:
+    from crossgcn.experiments.experiment import Experiment
 
 CHOSEN, GRAPH, NODES, SPLITS = "chosen.json", "graph.npz", "nodes.json", "splits.npz"
 
@@ -165,19 +168,21 @@ def clear_model(folder: Path) -> None:
 
 def choose_model(
     folder: Path,
-    model: str,
-    data: Data,
-    splits: Sequence[Split],
+    experiment: Experiment,
     ids: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
     hop_file: Path | None = None,
 ) -> FinishedRun:
     """Save the model with the best validation score, the graph and the splits with its runs.
 
-    Of equal runs the first is chosen. Test nodes are not used. ``model`` is the subfolder of
-    the runs to choose from. The graph is saved unless it can be loaded by name, or is that of a
-    ``hop_file``.
+    Of equal runs the first is chosen. Test nodes are not used. The graph is saved unless it can be
+    loaded by name, or is that of a ``hop_file``.
+
+    Args:
+        folder: Where the experiment, of one configuration, saved its models.
+        ids: The ids of the nodes, and ``names`` what they are called, if they have any.
     """
+    (model,), data, splits = experiment.folders, experiment.data, experiment.splits
     runs = [_read_run(folder / model / f"split-{split:02d}") for split in range(len(splits))]
     chosen = max(runs, key=lambda run: run.record["validation_score"])
     clear_model(folder)

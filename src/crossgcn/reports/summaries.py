@@ -58,6 +58,7 @@ def summarise_candidates(comparison: TableComparison, baseline: str | None = Non
     plain = baseline or (comparison.results[0].name if crosses is None else crosses.against)
     black_box = comparison.best(lambda result: not result.candidate.glass_box)
     summary: Summary = {
+        **comparison.protocol,
         "task": comparison.task,
         "metric": comparison.metric,
         "baseline": plain,
