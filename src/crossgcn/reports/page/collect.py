@@ -9,7 +9,7 @@ from scipy.special import softmax
 from torch_geometric.utils import remove_self_loops, to_undirected
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.files import read_hashed_json, read_json_object
+from crossgcn.data.files import read_hashed_json
 from crossgcn.data.graph import is_labelled
 from crossgcn.data.tables.graph import read_encoding
 from crossgcn.errors import BadInput
@@ -117,7 +117,7 @@ def _read_comparison(folder: Path, run: RunFolder) -> Summary:
             "--target COLUMN --out"
         )
     for record in [*folder.rglob(RECORD)][:1]:
-        compared = read_json_object(record, "give the whole folder", "compare again")["dataset"]
+        compared = read_hashed_json(record, "give the whole folder", "compare again")["dataset"]
         if compared["sha256"] != run.chosen.record["dataset"]["sha256"]:
             raise BadInput(
                 f"{path}: compares models on another graph, column to predict or choice of columns "
