@@ -12,7 +12,7 @@ import numpy as np
 from crossgcn.data.graph import is_labelled
 from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.explanation.api import explain
-from crossgcn.explanation.inside import make_grid
+from crossgcn.explanation.inside import Grid, make_grid
 from crossgcn.explanation.node import NodeExplanation
 from crossgcn.explanation.polynomial import Floats, Ints, NotASum
 from crossgcn.explanation.products import Products
@@ -105,11 +105,18 @@ def collect_terms(whole: Explanation | Products) -> Summary:
         products = [(row, whole.outputs.index(row["class"])) for row in whole.to_json(_CROSSES)]
         items = [_item(row, output) for row, output in products]
         return {**content, "items": items, "count": len(items), "reason": whole.reason}
-    items = []
+    listed: dict[tuple[int, ...], list[int]] = {}
     for output in range(len(whole.outputs)):
         crosses = (term for term in whole.strongest(output, top=_CROSSES) if len(term.columns) > 1)
         for term in (*whole.strongest(output, 1, 3 * _CROSSES), *crosses):
-            items.append(_item(term.describe(output), output) | _inside(whole, term, output))
+            listed.setdefault(term.key, []).append(output)
+    items = []
+    for term in whole.terms:
+        outputs = listed.get(term.key, [])
+        grid = make_grid(whole, term) if outputs else None
+        for output in outputs:
+            inside = {} if grid is None else _inside(whole, term, grid, output)
+            items.append(_item(term.describe(output), output) | inside)
     return {**content, "items": items, "count": len(whole.terms)}
 
 
@@ -123,11 +130,8 @@ def _item(row: Summary, output: int) -> Summary:
     }
 
 
-def _inside(whole: Explanation, term: Term, output: int) -> Summary:
-    """Return the mean contribution to a score by value; nothing if the columns have none."""
-    grid = make_grid(whole, term)
-    if grid is None:
-        return {}
+def _inside(whole: Explanation, term: Term, grid: Grid, output: int) -> Summary:
+    """Return the mean contribution to a score by value."""
     columns = [whole.columns[place] for place in term.key]
     is_of_neighbours = term.scope != "own" and whole.neighbours is not None and len(columns) > 1
     inside: Summary = {
@@ -209,7 +213,6 @@ def collect_nodes(
 def _take_apart(explained: NodeExplanation) -> Summary:
     """Return the way from the average to a score, and what would change the answer."""
     steps = zip(explained.terms[:_STEPS], explained.values[:_STEPS].tolist(), strict=True)
-    changes = explained.changes
     return {
         "output": explained.place,
         "start": round4(explained.average),
@@ -223,6 +226,6 @@ def _take_apart(explained: NodeExplanation) -> Summary:
                     for part in zip(change.columns, change.before, change.after, strict=True)
                 ],
             }
-            for change in changes
+            for change in explained.changes
         ],
     }
