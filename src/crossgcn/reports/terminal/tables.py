@@ -12,10 +12,11 @@ from rich.text import Text
 
 from crossgcn.reports.format import Summary
 
-MOST_WIDE = 100
+_MOST_WIDE = 100
 """Columns of text that a table takes at most; its cells fold."""
 
-BAR = 12
+_BAR = 12
+"""Characters of the longest bar."""
 
 _COUNTS = ("nodes", "edges", "features", "classes")
 
@@ -46,12 +47,12 @@ def make_table(
     for place, row in enumerate(rows):
         cells = (cell if isinstance(cell, Text) else Text(cell) for cell in row)
         table.add_row(*cells, end_section=place in lines_after)
-    return Constrain(table, MOST_WIDE)
+    return Constrain(table, _MOST_WIDE)
 
 
 def bar(value: float, largest: float) -> Text:
     """Return a bar, green for a value above zero and red below it."""
-    length = max(1, round(BAR * abs(value) / largest)) if value else 0
+    length = max(1, round(_BAR * abs(value) / largest)) if value else 0
     return Text("█" * length, style="green" if value > 0 else "red")
 
 
