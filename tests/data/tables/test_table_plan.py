@@ -44,7 +44,11 @@ COLUMNS: dict[str, tuple[list[Any], str, str]] = {
     "all different floats": ([i / 7 for i in range(N)], "numeric", "numbers from 0 to"),
     "a cell that is not a number": (["?", *range(100, 159)], "numeric", "98.3% numbers from 100"),
     "an infinity": (["inf", *range(100, 159)], "numeric", "numbers from 100 to inf"),
-    "codes with leading zeros": (cycle("01067", "10115", "20095"), "categorical", "leading zeros"),
+    "codes with leading zeros": (
+        cycle("01067", "10115", "20095"),
+        "categorical",
+        "3 different values",
+    ),
     "rows counted": (list(range(1, N + 1)), "ignored", "counts the rows"),
     "all the same": (["x"] * N, "ignored", "always 'x'"),
     "nothing": ([None] * N, "ignored", "no cell has a value"),
@@ -78,6 +82,7 @@ COLUMNS: dict[str, tuple[list[Any], str, str]] = {
         *("numeric", "with ',' between thousands from 1,500 to 60,500"),
     ),
     "currency": ([f"{i}.110,05 €" for i in range(1, N + 1)], "numeric", "from 1,110.05 to 60,110"),
+    "losses": ([f"-${i},110" for i in range(1, N + 1)], "numeric", "from -60,110 to -1,110"),
     "percent": ([f"{i / 4} %" for i in range(N)], "numeric", "with '%' from 0 to 14.75"),
     "a stray semicolon": ([*cycle("a", "b")[1:], "a;b"], "categorical", "3 different values"),
 }

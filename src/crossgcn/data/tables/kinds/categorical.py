@@ -21,23 +21,16 @@ MIN_WORDS_OF_TEXT = 6.0
 def infer_categorical(distinct: Distinct) -> tuple[str, str]:
     """Take text as categories, but leave out names and free text."""
     values = {text for text, _ in distinct.present}
-    num_cells = distinct.num_present
-    texts = f"{len(values):,} different texts in {num_cells:,} cells"
-    if are_names(len(values), num_cells):
+    num_values, num_cells = len(values), distinct.num_present
+    texts = f"{num_values:,} different texts in {num_cells:,} cells"
+    is_many = num_values > MAX_CATEGORIES_OF_NAMES
+    if num_values == num_cells >= 5 or (is_many and num_values > MIN_SHARE_OF_NAMES * num_cells):
         return "ignored", f"{texts}, as names are"
-    num_words = sum(len(value.split()) for value in values) / len(values)
-    is_different = len(values) > max(MAX_CATEGORIES_OF_NAMES, MIN_SHARE_OF_TEXTS * num_cells)
-    if is_different and num_words >= MIN_WORDS_OF_TEXT:
+    num_words = sum(len(value.split()) for value in values) / num_values
+    are_texts = is_many and num_values > MIN_SHARE_OF_TEXTS * num_cells
+    if are_texts and num_words >= MIN_WORDS_OF_TEXT:
         return "ignored", f"{texts} of {num_words:.0f} words on average: free text"
-    return "categorical", f"{len(values):,} different values"
-
-
-def are_names(num_different: int, num_cells: int) -> bool:
-    """Return whether values are so different that they name nodes."""
-    if num_different == num_cells:
-        return num_cells >= 5
-    is_many = num_different > MAX_CATEGORIES_OF_NAMES
-    return is_many and num_different > MIN_SHARE_OF_NAMES * num_cells
+    return "categorical", f"{num_values:,} different values"
 
 
 class CategoryEncoder(WordEncoder):

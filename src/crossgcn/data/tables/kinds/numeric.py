@@ -17,7 +17,6 @@ from crossgcn.data.tables.kinds.base import (
     Inference,
     ones_at,
 )
-from crossgcn.data.tables.kinds.categorical import are_names
 from crossgcn.data.tables.kinds.ranges import choose_ranges
 from crossgcn.data.tables.table import Distinct, Table
 
@@ -45,7 +44,7 @@ MAX_KNOTS = 201
 
 
 def infer_numeric(name: str, distinct: Distinct) -> Inference:
-    """Tell numbers from codes, which are categories, and from numbers of rows."""
+    """Tell numbers from codes, which are categories or begin with 0, and from numbers of rows."""
     is_number = ~np.isnan(distinct.numbers)
     num_cells, num_present = distinct.num_cells(is_number), distinct.num_present
     if num_cells < MIN_SHARE_OF_KIND * num_present:
@@ -54,10 +53,7 @@ def infer_numeric(name: str, distinct: Distinct) -> Inference:
     all_numbers, whole = num_cells == num_present, are_whole(numbers)
     num_values = len({text for text, _ in distinct.present})
     if whole and any(CODE.fullmatch(text) for text, _ in distinct.present):
-        if are_names(num_values, num_present):
-            where = f"{num_values:,} in {num_present:,} cells"
-            return "ignored", f"digits with leading zeros, {where}"
-        return "categorical", f"{num_values:,} different codes with leading zeros"
+        return None
     if whole and len(numbers) <= MAX_CODES and 2 * len(numbers) <= num_cells:
         counts = np.bincount(of_value, distinct.counts[is_number]).astype(np.float64)
         if _are_counts(name, numbers, counts):
