@@ -7,7 +7,6 @@ no edge.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -53,51 +52,15 @@ class Batch(NamedTuple):
     labels: Tensor
 
 
-class RowBatches:
-    """The training nodes in batches, shuffled anew in each epoch.
-
-    Args:
-        nodes: Each once.
-        seed: The order of the nodes depends on it and on the number of the epoch alone.
-    """
-
-    def __init__(self, rows: HopRows, nodes: Tensor, batch_size: int, seed: int) -> None:
-        self.rows, self.nodes, self.batch_size = rows, nodes.to(rows.device), batch_size
-        self._labels, self._seed = rows.labels.to(rows.device), seed
-
-    def __len__(self) -> int:
-        return -(-self.nodes.numel() // self.batch_size)
-
-    def order(self, epoch: int) -> tuple[Tensor, ...]:
-        """Return the nodes of each batch of an epoch."""
-        if not self.nodes.numel():
-            return ()
-        return torch.split(shuffle(self.nodes, self._seed, epoch), self.batch_size)
-
-    def read(self, nodes: Tensor) -> Batch:
-        """Return the batch of some nodes."""
-        return Batch(nodes, self.rows.rows(nodes), self._labels.index_select(0, nodes))
-
-    def epoch(self, number: int) -> Iterator[Batch]:
-        """Yield the batches of an epoch; several are read at once, which takes less time."""
-        batches = iter(self.order(number))
-        several = max(1, _ENTRIES_AHEAD // (self.batch_size * self.rows.num_columns))
-        while nodes := list(islice(batches, 1 if self.rows.are_sparse else several)):
-            read = self.read(torch.cat(nodes))
-            if isinstance(read.x, SparseMatrix):
-                yield read
-            else:
-                sizes = [each.numel() for each in nodes]
-                parts = (torch.split(each, sizes) for each in (read.x, read.labels))
-                yield from map(Batch, nodes, *parts)
-
-
 class RowStep(Step):
-    """A model that is trained on batches of rows; an epoch goes through all of them.
+    """A model that is trained on batches of rows; an epoch goes through all training nodes.
 
-    If rows are read from a GPU's memory, a step on a full batch is recorded as a CUDA graph.
+    Nodes are shuffled anew in each epoch, by the seed and the number of the epoch alone. If rows
+    are read from a GPU's memory, a step on a full batch is recorded as a CUDA graph.
 
     Args:
+        nodes: The training nodes.
+        seed: Decides the batches, the bags and the dropped entries.
         node_weights: Weight of each training node in the loss.
     """
 
@@ -106,70 +69,91 @@ class RowStep(Step):
     def __init__(
         self,
         model: CrossHops,
-        batches: RowBatches,
+        rows: HopRows,
+        nodes: Tensor,
         config: RunConfig,
         *,
         seed: int,
         node_weights: Tensor | None = None,
     ) -> None:
         super().__init__(model, config, seed)
-        self.batches = batches
-        nodes, labels = batches.nodes, batches.rows.labels
-        train = nodes.to(labels.device)
-        weights = class_weights(config.class_weight, labels[train], model.num_outputs)
+        self.rows, self.nodes, self._seed = rows, nodes.to(rows.device), seed
+        self._labels = rows.labels.to(rows.device)
+        self._batch_size = config.batch_size or nodes.numel()
+        weights = class_weights(config.class_weight, rows.labels[nodes], model.num_outputs)
         weights = None if weights is None else weights.to(self.device)
         self._loss = Loss(model.num_outputs, weights, model.target_scale)
-        self._in_bag = _draw_bags(model.bags, train, labels, seed)
+        self._in_bag = _draw_bags(model.bags, nodes, rows.labels, seed)
         if self._in_bag is not None:
             # Rows of nodes, because batches select nodes.
             self._in_bag = self._in_bag.to(self.device).t().contiguous()
         # Not the number of a batch's nodes in the bag, which varies from batch to batch.
         self._bag_share = 1.0 if self._in_bag is None else BAG_SHARE
-        self._node_weights: Tensor | None = None
-        scaled = scale_node_weights(node_weights, train.numel())
-        if scaled is not None:
-            of_all = torch.zeros(labels.numel()).index_copy(0, train, scaled)
-            self._node_weights = of_all.to(nodes.device)
+        node_weights = scale_node_weights(node_weights, nodes.numel())
+        if node_weights is not None:
+            of_all = torch.zeros(rows.labels.numel()).index_copy(0, nodes, node_weights)
+            node_weights = of_all.to(rows.device)
+        self._node_weights = node_weights
         self._totals = torch.zeros(2, dtype=torch.float64, device=self.device)
         self._passes: HopPasses | None = None
         if self.device.type == "cpu" and has_numba():
             from crossgcn.training.compiled.hops import HopPasses
 
             self._passes = HopPasses.of(model)
-        is_weighted = weights is not None or scaled is not None
+        is_weighted = weights is not None or node_weights is not None
         self._scores_bags = (
             self._passes is not None and model.target_scale is None and not is_weighted
         )
-        self._records = nodes.is_cuda and can_be_recorded(model, self.device)
-        self._full_batch = nodes[: batches.batch_size].clone()
+        self._records = self.nodes.is_cuda and can_be_recorded(model, self.device)
+        self._full_batch = self.nodes[: self._batch_size].clone()
         self._replay: Callable[[], None] | None = None
 
     def scorer(self, nodes: Tensor) -> RowScorer:
         """Return a scorer of the model on some nodes."""
-        return RowScorer(self.model, self.batches.rows, nodes, self.config, self.device)
+        return RowScorer(self.model, self.rows, nodes, self.config, self.device)
 
     def run(self) -> None:
         """Train on each batch of the next epoch."""
         self._totals.zero_()
-        epoch = int(self.count) // len(self.batches) + 1
+        num_nodes = self.nodes.numel()
+        num_batches = -(-num_nodes // self._batch_size)
+        epoch = int(self.count) // num_batches + 1
+        batches = torch.split(shuffle(self.nodes, self._seed, epoch), self._batch_size)
         if self._records:
-            for nodes in self.batches.order(epoch):
+            for nodes in batches:
                 self._train_on_gpu(nodes)
         else:
-            for batch in self.batches.epoch(epoch):
-                self.train_on(batch)
-        means = self._totals / self.batches.nodes.numel()
+            for batch in self._read_ahead(batches):
+                self._train_on(batch)
+        means = self._totals / num_nodes
         self.loss, self.accuracy = means[0], means[1]
+
+    def _read(self, nodes: Tensor) -> Batch:
+        return Batch(nodes, self.rows.rows(nodes), self._labels.index_select(0, nodes))
+
+    def _read_ahead(self, batches: tuple[Tensor, ...]) -> Iterator[Batch]:
+        """Yield each batch; several are read at once, which takes less time."""
+        several = max(1, _ENTRIES_AHEAD // (self._batch_size * self.rows.num_columns))
+        several = 1 if self.rows.are_sparse else several
+        for first in range(0, len(batches), several):
+            nodes = batches[first : first + several]
+            read = self._read(torch.cat(nodes))
+            if isinstance(read.x, SparseMatrix):
+                yield read
+            else:
+                sizes = [each.numel() for each in nodes]
+                parts = (torch.split(each, sizes) for each in (read.x, read.labels))
+                yield from map(Batch, nodes, *parts)
 
     def _train_on_gpu(self, nodes: Tensor) -> None:
         """Do one step, replayed from a CUDA graph if the batch is full."""
-        if nodes.numel() < self.batches.batch_size:
-            self.train_on(self.batches.read(nodes))
+        if nodes.numel() < self._batch_size:
+            self._train_on(self._read(nodes))
             return
         self._full_batch.copy_(nodes)
         if self._replay is None:
             self._replay = capture(
-                lambda: self.train_on(self.batches.read(self._full_batch)),
+                lambda: self._train_on(self._read(self._full_batch)),
                 [self._totals, *self.state().values()],
                 self.device,
             )
@@ -180,7 +164,7 @@ class RowStep(Step):
         super().release()
         self._replay = None
 
-    def train_on(self, batch: Batch) -> None:
+    def _train_on(self, batch: Batch) -> None:
         """Do one step: forward, backward and Adam."""
         self.count += 1
         if self._passes is not None and self._passes.takes(batch.x):
@@ -250,11 +234,7 @@ def train_rows(
     sizes = f"a batch of {batch_size:,} rows of {rows.num_columns:,} columns"
     with enough_memory(sizes, device, "lower batch_size"):
         step = RowStep(
-            model.to(device),
-            RowBatches(rows, split.train, batch_size, seed),
-            config,
-            seed=seed,
-            node_weights=node_weights,
+            model.to(device), rows, split.train, config, seed=seed, node_weights=node_weights
         )
         return fit(step, split, checkpoint=checkpoint, on_epochs=on_epochs)
 
