@@ -221,10 +221,9 @@ def _take_apart(explained: NodeExplanation) -> Summary:
         "changes": [
             {
                 "outcome": shorten(change.outcome),
-                "parts": [
-                    [shorten(text) for text in part]
-                    for part in zip(change.columns, change.before, change.after, strict=True)
-                ],
+                "column": shorten(change.column),
+                "before": shorten(change.before),
+                "after": shorten(change.after),
             }
             for change in explained.changes
         ],

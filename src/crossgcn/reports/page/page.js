@@ -423,10 +423,10 @@
 
   /** The smallest changes of own columns after which the model would answer otherwise. */
   function changesOf(row) {
-    const lines = row.changes.map(({ outcome, parts }) => make("li", {}, make("b", {}, outcome), " if ",
-      ...parts.flatMap(([name, before, after], at) => [at ? " and " : "", make("b", {}, name), ` were ${after} instead of ${before}`])));
-    const none = "No change of one or two own columns to values of other nodes was found that gives another answer, with the neighbourhood as it is.";
-    const words = "The smallest changes of one own column, or else of two, to values of other nodes, with the neighbourhood as it is. This is what the model would answer; it does not say that the change would cause the outcome.";
+    const lines = row.changes.map(({ outcome, column, before, after }) =>
+      make("li", {}, make("b", {}, outcome), " if ", make("b", {}, column), ` were ${after} instead of ${before}`));
+    const none = "No change of one own column to values of other nodes was found that gives another answer, with the neighbourhood as it is.";
+    const words = "The smallest changes of one own column to values of other nodes, with the neighbourhood as it is. This is what the model would answer; it does not say that the change would cause the outcome.";
     const title = make("h4", {}, "What would have to be different for another answer");
     return lines.length ? [title, make("ul", { class: "changes" }, ...lines), where(words)] : [title, where(none)];
   }

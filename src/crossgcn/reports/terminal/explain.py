@@ -197,11 +197,10 @@ def _track(start: float, end: float, low: float, high: float) -> Text:
 def _changes(changes: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     yield Text("\nWhat the model would need to see for another answer", style="bold")
     for change in changes:
-        parts = zip(change["columns"], change["before"], change["after"], strict=True)
-        words = " and ".join(f"{name} {after} instead of {before}" for name, before, after in parts)
+        words = f"{change['column']} {change['after']} instead of {change['before']}"
         yield Text(f"{change['outcome']}: {words}")
     if not changes:
-        yield Text("No change of one or two of its own columns gives another answer.")
+        yield Text("No change of one of its own columns gives another answer.")
         return
     yield Text(
         "This is the model's view, with the neighbourhood as it is. It does not say that the "
