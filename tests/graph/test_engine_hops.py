@@ -75,6 +75,15 @@ def test_folders_and_text_give_the_columns_of_tables_in_memory(tmp_path: Path, k
     assert largest_difference(table, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
 
 
+def test_edges_of_weight_0_join_nobody(tmp_path: Path) -> None:
+    nodes, edges = draw_tables(50, 90)
+    nodes.to_parquet(tmp_path / "nodes.parquet")
+    edges.assign(weight=0.0).to_parquet(tmp_path / "edges.parquet")
+    table = store(tmp_path, f"{tmp_path}/nodes.parquet", f"{tmp_path}/edges.parquet")
+    assert table.data.num_edges == 0
+    assert largest_difference(table, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
+
+
 @pytest.mark.parametrize("kind", ["int64", "uint64"])  # the latter beyond the signed ones
 def test_integers_are_ids_of_directed_edges(
     tmp_path: Path, kind: Literal["int64", "uint64"]

@@ -182,21 +182,22 @@ def _collect(
     names, sides = feature_columns(plan.num_features), 2 if plan.directed else 1
     columns = torch.empty(len(graph.ids), plan.num_columns)
     blocks = [ENCODED, *map(_means_of, range(plan.num_blocks))]
+    matrix = columns.numpy()
     for block, stored in enumerate(blocks):
-        rows = read_scratch(scratch / stored, ["node", *names])
-        node, *values = (column.to_numpy() for column in rows.columns)
         first = block * plan.num_features
-        columns.numpy()[node, first : first + len(names)] = np.column_stack(values)
+        for nodes, *values in read_scratch(scratch / stored, ["node", *names]):
+            matrix[nodes, first : first + len(names)] = np.column_stack(values)
     for side in range(sides):
-        rows = read_scratch(scratch / _means_of(side), ["node", "number"])
-        columns.numpy()[rows["node"], side - sides] = np.log1p(rows["number"])
-    near = read_scratch(scratch / _near(0))
-    ends = [near[end].to_numpy() for end in ("node", "neighbour")]
+        for nodes, number in read_scratch(scratch / _means_of(side), ["node", "number"]):
+            matrix[nodes, side - sides] = np.log1p(number)
+    none = [np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)]
+    near = read_scratch(scratch / _near(0), ["node", "neighbour", "weight"])
+    *ends, weight = map(np.concatenate, zip(none, *near, strict=True))
     data = graph.data
     data.x = columns[:, : plan.num_features]
     data.edge_index = torch.from_numpy(np.stack(ends[::-1] if plan.directed else ends))
     if graph.plan.weight_column is not None:
-        data.edge_weight = torch.tensor(near["weight"].to_numpy())
+        data.edge_weight = torch.from_numpy(weight)
     if plan.directed:
         data.directed = True
     computed = HopColumns.computed(

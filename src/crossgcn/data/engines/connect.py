@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from crossgcn.data.tables.read import PARQUET, read_table
 from crossgcn.errors import BadInput, WorkFailed
@@ -193,10 +194,12 @@ class Engine:
             ) from error
 
 
-def read_scratch(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read into memory what an engine wrote, which need not run any more."""
-    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]  # Spark writes a folder
-    return pq.read_table(files, columns=columns, partitioning=None)
+def read_scratch(path: Path, columns: Sequence[str]) -> Iterator[list[NDArray[Any]]]:
+    """Read columns that an engine wrote, some rows at a time; it need not run any more."""
+    for file in sorted(path.glob("*.parquet")) if path.is_dir() else [path]:  # a folder of Spark
+        with pq.ParquetFile(file) as content:
+            for batch in content.iter_batches(columns=columns):
+                yield [batch.column(name).to_numpy() for name in columns]
 
 
 @contextmanager

@@ -7,6 +7,7 @@ engine gets the encoded columns as a table.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,15 +64,16 @@ def write_encoded(
             f"leave it out with --ignore {widest.column}"
         )
     ids = pa.array(nodes.frame[plan.id_column], pa.string()).cast(id_type)
-    features = encoder.transform(nodes)
     at_once = max(1024, BATCH_BYTES // (4 * width))
 
     def parts() -> Iterator[pa.Table]:
         for first in range(0, len(nodes), at_once):
-            dense = features[first : first + at_once].toarray().astype(np.float32, copy=False)
-            numbers = np.arange(first, first + len(dense))
+            some = nodes.frame.iloc[first : first + at_once].reset_index(drop=True)
+            rows = replace(nodes, frame=some, first_row=nodes.row_number(first), _distinct={})
+            dense = encoder.transform(rows).toarray().astype(np.float32, copy=False)
+            numbers = np.arange(first, first + len(rows))
             columns = dict(zip(feature_columns(width), dense.T, strict=True))
-            yield pa.table({"node": numbers, "id": ids.slice(first, len(dense)), **columns})
+            yield pa.table({"node": numbers, "id": ids.slice(first, len(rows)), **columns})
 
     return engine.write(ENCODED, parts())
 
