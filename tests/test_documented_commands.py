@@ -13,19 +13,17 @@ import re
 import shlex
 import shutil
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import pandas as pd
 import pytest
+from conftest_fixtures import Command
 from shop_tables import make_shop
 
 from crossgcn.cli.app import load_command
 from crossgcn.data import read_real
-
-Command = Callable[..., CompletedProcess[str]]
 
 PROJECT = Path(__file__).parents[1]
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]

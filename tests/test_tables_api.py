@@ -3,21 +3,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from architectures import one_thread  # noqa: F401
+from conftest_fixtures import Command, result_of
 
 from crossgcn import (
     BadInput,
     TableModel,
     from_tables,
 )
-
-Command = Callable[..., CompletedProcess[str]]
 
 
 def customers(size: int = 300) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -46,11 +44,6 @@ QUICK: dict[str, Any] = {"num_splits": 2, "epochs": 8, "hidden_channels": 4, "ba
 @pytest.fixture(scope="module")
 def fitted() -> TableModel:
     return from_tables(FEW, EDGES, "buys", **QUICK).fit()
-
-
-def result_of(done: CompletedProcess[str]) -> Any:
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def test_it_trains_as_the_command_does(

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest_fixtures import Command
 
 from crossgcn.data.datasets.catalogue import PLANETOID_PARTS
 from crossgcn.data.datasets.registry import REGISTRY
-
-Command = Callable[..., CompletedProcess[str]]
 
 
 def assert_refused(done: CompletedProcess[str], *fragments: str) -> None:

@@ -1,21 +1,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
-from typing import Any
 
 import pytest
+from conftest_fixtures import Command, result_of
 
-Command = Callable[..., CompletedProcess[str]]
 TINY = ("--epochs", 3, "--num-splits", 3, "--train", 5, "--hidden-channels", 4, "--workers", 1)
-
-
-def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
 
 
 def test_json_pairs_every_model_with_the_baseline(crossgcn: Command, graph_file: Path) -> None:
@@ -91,16 +82,8 @@ def test_bad_comparisons_are_exit_code_2(
 def test_details_of_a_model_reach_the_models_that_have_them(
     crossgcn: Command, graph_file: Path
 ) -> None:
-    details = (
-        "--order",
-        3,
-        "--set",
-        "order_weights=learned",
-        "--set",
-        "first_order=release",
-        "--set",
-        "bias=true",
-    )
+    chosen = ("order_weights=learned", "first_order=release", "bias=true")
+    details = ("--order", 3, *(word for each in chosen for word in ("--set", each)))
     models = ("--models", "gcn,cross-gcn-paper")
     done = crossgcn("compare", graph_file, *TINY, *models, *details, "--json", "--out", "out")
     plain, cross = json.loads(done.stdout)["models"]

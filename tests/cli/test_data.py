@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 import torch
+from conftest_fixtures import Command
 
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.data.datasets.load import load_dataset
-
-Command = Callable[..., CompletedProcess[str]]
 
 
 def test_the_list_says_what_is_here(crossgcn: Command) -> None:

@@ -6,18 +6,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import PIPE, CompletedProcess
+from subprocess import PIPE
 
 import pytest
 import torch
+from conftest_fixtures import Command
 
 from crossgcn import build_model
 from crossgcn.errors import Note
 from crossgcn.training.trainer import seeded
 
-Command = Callable[..., CompletedProcess[str]]
 QUICK = ("--train", "5", "--epochs", "2", "--workers", "1")
 PUBLIC = ("--splits", "public", "--epochs", 2, "--workers", 1)
 PROGRAM = (sys.executable, "-m", "crossgcn")

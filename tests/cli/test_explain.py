@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest_fixtures import run_command
+from conftest_fixtures import Command, result_of, run_command
 
 from crossgcn import TableModel, explain
 from crossgcn.data import read_real
 from crossgcn.experiments.run_folder import open_run
 
-Command = Callable[..., CompletedProcess[str]]
 UNUSED = "state,economy,rural_urban_code,birth_rate,death_rate,international_migration_rate"
 QUICK = ("--num-splits", 2, "--epochs", 3, "--bags", 2, "--workers", 1)
-
-
-def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
 
 
 def page_data(path: Path) -> dict[str, Any]:

@@ -3,17 +3,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.metadata import version
-from subprocess import CompletedProcess
 
 import pytest
+from conftest_fixtures import Command
 
 from crossgcn.cli.app import COMMANDS
 from crossgcn.models.catalogue import PRESETS
 from crossgcn.training.config import RunConfig
-
-Command = Callable[..., CompletedProcess[str]]
 
 ASK_EVERYTHING = """
 import sys
@@ -46,11 +43,6 @@ def test_python_dash_m_is_the_command() -> None:
     command = [sys.executable, "-m", "crossgcn", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == f"crossgcn {version('crossgcn')}\n"
-
-
-def test_version_is_the_installed_one(crossgcn: Command) -> None:
-    done = crossgcn("--version")
-    assert (done.returncode, done.stdout) == (0, f"crossgcn {version('crossgcn')}\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest_fixtures import run_command
+from conftest_fixtures import Command, run_command
 from shop_tables import write_shop
 from torch_geometric.utils import to_undirected
 
@@ -26,7 +24,6 @@ from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.catalogue import PRESETS
 from crossgcn.training.config import RunConfig
 
-Command = Callable[..., CompletedProcess[str]]
 SIMPLE = ("--models", "majority-or-mean,linear", "--tuning", 1, "--num-splits", 2, "--workers", 1)
 QUICK = ("--num-splits", 2, "--epochs", 3, "--hidden-channels", 4, "--bags", 2, "--workers", 1)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pandas as pd
 import pytest
+from conftest_fixtures import Command
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
@@ -19,7 +18,6 @@ from rich.text import Text
 
 from crossgcn.cli.output import print_answer
 
-Command = Callable[..., CompletedProcess[str]]
 CONTROLS = frozenset(
     [
         *map(chr, [*range(9), *range(0x0B, 0x20), *range(0x7F, 0xA0)]),

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from subprocess import CompletedProcess
 from typing import Any
 
 import pandas as pd
 import pytest
+from conftest_fixtures import Command
 
 from crossgcn.cli.options import read_settings
 from crossgcn.errors import BadInput
-
-Command = Callable[..., CompletedProcess[str]]
 
 
 @pytest.mark.parametrize(

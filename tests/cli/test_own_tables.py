@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest_fixtures import run_command
+from conftest_fixtures import Command, result_of, run_command
 
-Command = Callable[..., CompletedProcess[str]]
 QUICK = ("--num-splits", "2", "--epochs", "20", "--workers", "1", "--json")
 N = 200
 
@@ -56,12 +52,6 @@ def run(tables: Path) -> Path:
     said = " ".join(done.stderr.split())  # the terminal wraps its lines
     assert "not used: " in said and "columns since" in said
     return folder
-
-
-def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
 
 
 def test_check_says_how_columns_are_read_and_what_is_next(crossgcn: Command, tables: Path) -> None:

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
-from typing import Any
 
 import pytest
-from conftest_fixtures import run_command
-
-Command = Callable[..., CompletedProcess[str]]
+from conftest_fixtures import Command, result_of, run_command
 
 QUICK = ("--num-splits", "2", "--epochs", "2", "--workers", "1", "--json")
 DATA = os.environ.get("CROSSGCN_DATA", "")
-
-
-def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
 
 
 @pytest.fixture(scope="module")

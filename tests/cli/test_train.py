@@ -9,22 +9,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+from conftest_fixtures import Command, result_of
 
 from crossgcn.training.checkpoints import load_model
 
-Command = Callable[..., CompletedProcess[str]]
 TINY = ("--epochs", 3, "--num-splits", 2, "--train", 5, "--hidden-channels", 4, "--workers", 1)
 LONG = ("--epochs", 700, "--num-splits", 4, "--train", 5, "--hidden-channels", 4)
-
-
-def result_of(done: CompletedProcess[str]) -> dict[str, Any]:
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
 
 
 def test_json_is_one_object_on_stdout_and_every_run_leaves_a_record_and_a_model(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any, Literal
 
 import pandas as pd
 import pytest
 import torch
+from conftest_fixtures import Command
 from engine_tables import columns_of, draw_tables, largest_difference
 
 from crossgcn.data.tables.plan import TableChoices
@@ -21,8 +20,6 @@ from crossgcn.graph.hops import HopColumns
 
 pytest.importorskip("ibis")
 duckdb = pytest.importorskip("duckdb")
-
-Command = Callable[..., CompletedProcess[str]]
 
 
 def write_tables(folder: Path, num_nodes: int = 400, num_edges: int = 1500) -> None:

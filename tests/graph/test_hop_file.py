@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from conftest_fixtures import Command
 from engine_tables import draw_tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,7 +29,6 @@ from crossgcn.graph.hops import HopColumns
 pytest.importorskip("ibis")
 pytest.importorskip("duckdb")
 
-Command = Callable[..., CompletedProcess[str]]
 QUICK = ("--num-splits", 1, "--bags", 2, "--epochs", 2, "--device", "cpu")
 FILE = Path("columns.parquet")
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 import scipy.sparse as sp
@@ -21,6 +23,16 @@ from crossgcn.data.graph_file import save_graph
 # A busy machine is no reason for a test to fail.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+Command = Callable[..., CompletedProcess[str]]
+"""The fixture ``crossgcn``: a command line within this process."""
+
+
+def result_of(done: CompletedProcess[str]) -> Any:
+    """Return the JSON object that a command printed."""
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def make_small_graph() -> Data:
@@ -70,9 +82,7 @@ def run_command(*arguments: object) -> CompletedProcess[str]:
 
 
 @pytest.fixture
-def crossgcn(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Callable[..., CompletedProcess[str]]:
+def crossgcn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     """The command line within this process, in an empty folder of a machine without data."""
     monkeypatch.delenv("CROSSGCN_DATA", raising=False)
     monkeypatch.setattr("crossgcn.data.datasets.registry.cache_folder", lambda: tmp_path / "cache")

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from conftest_fixtures import Command
 
 from crossgcn import from_tables
 from crossgcn.data.splits import make_splits
@@ -17,8 +16,6 @@ from crossgcn.data.tables.labels import Labels
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.table import Distinct
 from crossgcn.errors import BadInput
-
-Command = Callable[..., CompletedProcess[str]]
 
 
 def people(size: int = 120, **columns: Any) -> pd.DataFrame:
