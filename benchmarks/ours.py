@@ -159,11 +159,10 @@ def _first_gradients(step: FullBatchStep) -> list[list[Tensor]]:
     They are those of the timed step, even if it is compiled or captured.
     """
     found: dict[int, Tensor] = {}
-    for weight, _, mean, *_ in step.optimizer.states():
-        # Means lie as the weights do in memory: the dimension of the largest stride first.
-        strides = weight.stride()
-        order = sorted(range(weight.dim()), key=lambda dim: (-strides[dim], dim))
-        found[id(weight)] = 10 * mean.permute([order.index(dim) for dim in range(weight.dim())])
+    for state in step.optimizer.states:
+        # Means lie as the weights do in memory.
+        places = [state.order.index(dim) for dim in range(state.weight.dim())]
+        found[id(state.weight)] = 10 * state.mean.permute(places)
     gradients = []
     for weight, order_weights in weights_of(step.model):
         trained = found.get(id(order_weights))

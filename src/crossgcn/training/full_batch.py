@@ -23,11 +23,10 @@ from crossgcn.training.device import (
 )
 from crossgcn.training.loop import Diverged, EpochMetrics, Step, TrainedModel, fit
 from crossgcn.training.objective import (
-    Loss,
-    class_weights,
     find_targets,
     order_weight_penalty,
     scale_node_weights,
+    training_loss,
 )
 from crossgcn.training.scoring import NodeScorer, check_scoring
 
@@ -73,16 +72,11 @@ class FullBatchStep(Step):
         super().__init__(model.to(device), config, seed)
         self.graph, self.y = graph, y
         self.targets = find_targets(model, graph, y, nodes, self.device)
-        weights = class_weights(config.class_weight, y[nodes], model.num_outputs)
+        self._loss = training_loss(model, config.class_weight, y[nodes])
         node_weights = scale_node_weights(node_weights, nodes.numel())
-        self._loss = Loss(
-            model.num_outputs,
-            None if weights is None else weights.to(self.device),
-            model.target_scale,
-        )
         self._node_weights = None if node_weights is None else node_weights.to(self.device)
         self._compiled: CompiledStep | None = None
-        is_weighted = weights is not None or node_weights is not None
+        is_weighted = self._loss.class_weights is not None or node_weights is not None
         if self.device.type == "cpu" and can_be_compiled(model) and not is_weighted:
             from crossgcn.training.compiled.network import CompiledStep
 

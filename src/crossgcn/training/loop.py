@@ -136,7 +136,7 @@ class Step(ABC):
         tensors = {f"weights.{name}": value for name, value in self.model.state_dict().items()}
         tensors["count"] = self.count
         names = {id(weight): name for name, weight in self.model.named_parameters()}
-        for each in self.optimizer.states():
+        for each in self.optimizer.states:
             name = names[id(each.weight)]
             tensors[f"adam.{name}.mean"] = each.mean
             tensors[f"adam.{name}.square"] = each.square

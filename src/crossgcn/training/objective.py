@@ -135,6 +135,16 @@ def class_weights(
     return torch.tensor(setting, dtype=torch.float32)
 
 
+def training_loss(
+    model: NodeClassifier, class_weight: str | Sequence[float] | None, y: Tensor
+) -> Loss:
+    """Return the loss that a model minimises on training nodes of these classes or numbers."""
+    weights = class_weights(class_weight, y, model.num_outputs)
+    if weights is not None:
+        weights = weights.to(next(model.parameters()).device)
+    return Loss(model.num_outputs, weights, model.target_scale)
+
+
 def scale_node_weights(weights: Tensor | None, num_nodes: int) -> Tensor | None:
     """Return weights of training nodes with a mean of 1, after checking their number."""
     if weights is None:

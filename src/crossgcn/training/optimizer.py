@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -14,6 +14,7 @@ class AdamState(NamedTuple):
 
     Attributes:
         memory: The weight as it lies in memory; ``mean`` and ``square`` lie alike.
+        order: The dimensions of the weight in that order.
         mean: Running mean of the gradients.
         square: Running mean of their squares.
         step: Number of steps, a tensor.
@@ -22,6 +23,7 @@ class AdamState(NamedTuple):
 
     weight: Tensor
     memory: Tensor
+    order: tuple[int, ...]
     mean: Tensor
     square: Tensor
     step: Tensor
@@ -37,24 +39,20 @@ class Optimizer:
 
     Attributes:
         weights: The trained weights, in the order in which :meth:`step` takes gradients.
+        states: What belongs to each of them.
     """
 
     def __init__(self, model: nn.Module, learning_rate: float, weight_decay: float) -> None:
         trained = [weight for weight in model.parameters() if weight.requires_grad]
         matrices = [weight for weight in trained if weight.dim() >= 2]
         others = [weight for weight in trained if weight.dim() < 2]
-        self.learning_rate = learning_rate
-        self.weights = [*matrices, *others]
-        self._orders = [_storage_order(weight) for weight in self.weights]
-        self._memory = [
-            weight.detach().permute(order)
-            for weight, order in zip(self.weights, self._orders, strict=True)
-        ]
-        self._decays = [weight_decay] * len(matrices) + [0.0] * len(others)
-        count = len(matrices)
+        self.learning_rate, self.weights = learning_rate, [*matrices, *others]
+        self.states = [_state(weight, weight_decay) for weight in matrices]
+        self.states += [_state(weight, 0.0) for weight in others]
+        memory = [state.memory for state in self.states]
         groups = [
-            {"params": self._memory[:count], "weight_decay": weight_decay},
-            {"params": self._memory[count:], "weight_decay": 0.0},
+            {"params": memory[: len(matrices)], "weight_decay": weight_decay},
+            {"params": memory[len(matrices) :], "weight_decay": 0.0},
         ]
         self._adam = torch.optim.Adam(
             [group for group in groups if group["params"]],
@@ -62,28 +60,23 @@ class Optimizer:
             fused=True,
             capturable=any(weight.is_cuda for weight in trained),
         )
-        for memory in self._memory:
-            self._adam.state[memory] = {
-                "step": torch.zeros((), device=memory.device),
-                "exp_avg": torch.zeros_like(memory),
-                "exp_avg_sq": torch.zeros_like(memory),
-            }
+        for state in self.states:
+            kept = {"step": state.step, "exp_avg": state.mean, "exp_avg_sq": state.square}
+            self._adam.state[state.memory] = kept
 
     def step(self, gradients: Sequence[Tensor | None]) -> None:
         """Update the weights in place; a weight without a gradient is not changed."""
-        for memory, order, gradient in zip(self._memory, self._orders, gradients, strict=True):
-            memory.grad = None if gradient is None else gradient.permute(order).contiguous()
+        for state, gradient in zip(self.states, gradients, strict=True):
+            state.memory.grad = (
+                None if gradient is None else gradient.permute(state.order).contiguous()
+            )
         self._adam.step()
 
-    def states(self) -> Iterator[AdamState]:
-        """Yield what belongs to each weight."""
-        for weight, memory, decay in zip(self.weights, self._memory, self._decays, strict=True):
-            state = self._adam.state[memory]
-            of_steps = state["exp_avg"], state["exp_avg_sq"], state["step"]
-            yield AdamState(weight, memory, *of_steps, decay)
 
-
-def _storage_order(tensor: Tensor) -> tuple[int, ...]:
-    """Return the dimensions from the largest stride to the smallest."""
-    strides = tensor.stride()
-    return tuple(sorted(range(tensor.dim()), key=lambda dim: (-strides[dim], dim)))
+def _state(weight: Tensor, decay: float) -> AdamState:
+    strides = weight.stride()
+    order = tuple(sorted(range(weight.dim()), key=lambda dim: (-strides[dim], dim)))
+    memory = weight.detach().permute(order)
+    mean, square = torch.zeros_like(memory), torch.zeros_like(memory)
+    step = torch.zeros((), device=memory.device)
+    return AdamState(weight, memory, order, mean, square, step, decay)

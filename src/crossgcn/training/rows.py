@@ -31,7 +31,7 @@ from crossgcn.training.device import (
     multiplying_in,
 )
 from crossgcn.training.loop import Diverged, Step, TrainedModel, fit
-from crossgcn.training.objective import Loss, class_weights, scale_node_weights, score_rows
+from crossgcn.training.objective import scale_node_weights, score_rows, training_loss
 from crossgcn.training.scoring import RowScorer, check_scoring
 
 if TYPE_CHECKING:
@@ -80,9 +80,7 @@ class RowStep(Step):
         self.rows, self.nodes, self._seed = rows, nodes.to(rows.device), seed
         self._labels = rows.labels.to(rows.device)
         self._batch_size = config.batch_size or nodes.numel()
-        weights = class_weights(config.class_weight, rows.labels[nodes], model.num_outputs)
-        weights = None if weights is None else weights.to(self.device)
-        self._loss = Loss(model.num_outputs, weights, model.target_scale)
+        self._loss = training_loss(model, config.class_weight, rows.labels[nodes])
         self._in_bag = _draw_bags(model.bags, nodes, rows.labels, seed)
         if self._in_bag is not None:
             # Rows of nodes, because batches select nodes.
@@ -100,7 +98,7 @@ class RowStep(Step):
             from crossgcn.training.compiled.hops import HopPasses
 
             self._passes = HopPasses.of(model)
-        is_weighted = weights is not None or node_weights is not None
+        is_weighted = self._loss.class_weights is not None or node_weights is not None
         self._scores_bags = (
             self._passes is not None and model.target_scale is None and not is_weighted
         )

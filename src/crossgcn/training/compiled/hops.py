@@ -160,7 +160,7 @@ class HopPasses:
         if self._updates is None:
             self._updates = [
                 (state.step.numpy(), WeightUpdate(state), flat(self.gradients[state.weight]))
-                for state in optimizer.states()
+                for state in optimizer.states
             ]
         number = float(self._updates[0][0]) + 1.0  # all weights have made the same steps
         rates = adam_rates(optimizer.learning_rate, number)

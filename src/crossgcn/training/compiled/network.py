@@ -55,7 +55,7 @@ class CompiledStep:
         self.seed, self.weight_decay = seed, weight_decay
         self.learning_rate = optimizer.learning_rate
         self.network = CompiledNetwork(model, targets)
-        self._updates = {state.weight: WeightUpdate(state) for state in optimizer.states()}
+        self._updates = {state.weight: WeightUpdate(state) for state in optimizer.states}
 
     def __call__(self, step: int) -> tuple[float, int]:
         """Do one step, counted from 1; return the loss and the number of correct predictions."""
