@@ -10,7 +10,7 @@ from crossgcn.reports.terminal.compare import (
     order_weight_lines,
     training_table,
 )
-from crossgcn.reports.terminal.tables import datasets_table
+from crossgcn.reports.terminal.tables import datasets_table, make_table
 
 SHARED = {
     "dataset": "cora",
@@ -123,6 +123,14 @@ def test_the_dataset_table_says_where_each_dataset_is() -> None:
     )
     assert any("pubmed" in line and "19,717" in line and "not here" in line for line in lines)
     assert any("cora" in line and "cache" in line for line in lines)
+
+
+def test_a_table_folds_its_cells_beyond_100_columns() -> None:
+    table = make_table([["x" * 90, "12.5", "y " * 90]], ["name"], ["number"], ["more"])
+    lines = rendered(table, 200)
+    assert max(map(len, lines)) <= 100
+    text = "".join(lines)
+    assert (text.count("x"), text.count("y"), text.count("12.5")) == (90, 90, 1)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

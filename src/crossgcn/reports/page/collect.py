@@ -243,5 +243,5 @@ def _facts(summary: Summary, result: Summary) -> dict[str, str]:
     return {
         name.replace("_", " "): shorten(str(value), 600)
         for name, value in facts.items()
-        if value is not None and name not in ("mean", "sd")
+        if value is not None and name not in ("mean", "sd", "seconds")
     }
