@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ from crossgcn.experiments.run_folder import FinishedRun, RunFolder
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.neighbourhood import NeighbourLabels
-from crossgcn.graph.sparse_matrix import Features
 from crossgcn.graph.standardise import HopRows
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
@@ -64,22 +64,19 @@ def class_scores(
     """
     exact = deepcopy(model).double().eval()
     if isinstance(exact, CrossHops):
-        return _hop_scores(exact, data, nodes, labels)
-    graph = PreparedGraph(
-        data.x, data.edge_index, getattr(data, "edge_weight", None), dtype=torch.float64
-    )
+        read = _columns_of(exact, data, labels)
+    else:
+        graph = PreparedGraph(data.x, data.edge_index, data.get("edge_weight"), dtype=torch.float64)
+        read = partial(graph.view, propagations=model.propagations)
     nodes = torch.arange(data.x.size(0)) if nodes is None else nodes
     with torch.no_grad():
-        scores = [
-            exact(*graph.view(part, model.propagations))
-            for part in torch.split(nodes, _NODES_AT_ONCE)
-        ]
-    return torch.cat(scores)
+        return torch.cat([exact(*read(part)) for part in torch.split(nodes, _NODES_AT_ONCE)])
 
 
-def _hop_scores(
-    model: CrossHops, data: Data, nodes: Tensor | None, labels: NeighbourLabels | None
-) -> Tensor:
+def _columns_of(
+    model: CrossHops, data: Data, labels: NeighbourLabels | None
+) -> Callable[[Tensor], tuple[Any, ...]]:
+    """Return what reads the columns of some nodes, in 64 bits."""
     if model.plan.num_labels and labels is None:
         raise BadInput("this model sees the labels of neighbours: give labels")
     hops = HopColumns(
@@ -92,18 +89,12 @@ def _hop_scores(
     )
     parts = [hops.without_labels, *([] if labels is None else [hops.label_columns(labels)])]
     rows = HopRows(parts, model.scale, data.y)
-    nodes = torch.arange(len(data.y)) if nodes is None else nodes
-    with torch.no_grad():
-        return torch.cat(
-            [model(_double(rows.rows(part))) for part in torch.split(nodes, _NODES_AT_ONCE)]
-        )
 
+    def read(nodes: Tensor) -> tuple[Any, ...]:
+        x = rows.rows(nodes)
+        return (x.with_values(x.values.double()) if isinstance(x, SparseMatrix) else x.double(),)
 
-def _double(rows: Features) -> Features:
-    """Return dense or sparse numbers in 64 bits."""
-    if not isinstance(rows, SparseMatrix):
-        return rows.double()
-    return SparseMatrix(rows.row_offsets, rows.columns, rows.values.double(), rows.shape)
+    return read
 
 
 def score_nodes(run: RunFolder, one: FinishedRun | None = None) -> Tensor:
