@@ -18,9 +18,9 @@ from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.data.datasets.registry import locate_tables
 from crossgcn.data.files import read_npz
 from crossgcn.data.graph import is_labelled
-from crossgcn.data.tables.frames import make_table
 from crossgcn.data.tables.graph import TableGraph, load_tables
 from crossgcn.data.tables.plan import TableChoices, TablePlan
+from crossgcn.data.tables.read import make_table
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput, unknown_name
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 from crossgcn.data.engines.connect import Engine
 from crossgcn.data.tables.cells import MOST_WEIGHT, quote
 from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.frames import make_table
 from crossgcn.data.tables.plan import TablePlan
+from crossgcn.data.tables.read import make_table
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 

@@ -60,7 +60,7 @@ _NUMBER = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE
 )
 _PLAIN_DIGITS = re.compile(r"[0-9eE.+-]*")
-"""NumPy and :func:`parse_number` agree on text made of these characters."""
+"""NumPy reads text made of these characters as it is meant."""
 _MARKS = ".,'’\u00a0\u202f "
 _BETWEEN_THOUSANDS = re.compile(rf"(?<=[0-9])[{_MARKS}](?=[0-9]{{3}}(?![0-9]))")
 _SIGNS = re.compile(r"[$€£¥%]")
@@ -72,18 +72,10 @@ _MARKED = {
     for decimal, thousands in ((".", ","), (",", "."))
 }
 """Numbers with separated thousands, by the decimal sign."""
+_IN_BRACKETS = re.compile(r"\(([^()+-].*)\)")
 _POINT_AND_THREE = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
 _LEAST_POINTED = 20
 """Fewer numbers with three decimals may all have three by chance."""
-
-
-def parse_number(text: str) -> float | None:
-    """Return the number in a cell, infinities included, or None.
-
-    Digits are ASCII, the decimal sign is a point, and nothing separates thousands.
-    """
-    text = text.strip()
-    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def find_number_style(texts: Sequence[str]) -> NumberStyle:
@@ -103,35 +95,30 @@ def find_number_style(texts: Sequence[str]) -> NumberStyle:
 
 
 def parse_numbers(texts: Sequence[str], style: NumberStyle = PLAIN) -> NDArray[np.float64]:
-    """Return the number in each cell of a column, NaN where there is none.
+    """Return the number in each cell of a column, infinities included, NaN where there is none.
 
-    ``$3,110`` and ``3.110,00 €`` are 3110, ``5 %`` is 5. ``(12)`` is -12, as accountants write.
+    Digits are ASCII. ``$3,110`` and ``3.110,00 €`` are 3110, ``5 %`` is 5, and ``(12)`` is -12.
     """
     if style.decimal == "." and _PLAIN_DIGITS.fullmatch("".join(texts)):
         try:
             return np.array(texts, dtype=object).astype(np.float64)
         except ValueError:
             pass
-    parsed = (_parse_marked(text, style.decimal, style.sign) for text in texts)
-    return np.array([np.nan if number is None else number for number in parsed], np.float64)
+    return np.array([_parse_number(text, style) for text in texts], np.float64)
 
 
-def _parse_marked(text: str, decimal: Decimal, sign: str) -> float | None:
+def _parse_number(text: str, style: NumberStyle) -> float:
     text = text.replace("\N{MINUS SIGN}", "-")
-    if text[:1] == "(" and text[-1:] == ")":
-        positive = None if "(" in text[1:] else _parse_marked(text[1:-1].strip(), decimal, sign)
-        return None if positive is None or text[1] in "+-" else -positive
-    if sign and text.count(sign) == 1 and sign in (text[0], text[-1]):
-        text = text.strip(sign).strip()
-    elif sign and text[1:2] == sign and text[0] in "+-":
-        text = text.replace(sign, "")
-    if decimal == "." and (number := parse_number(text)) is not None:
-        return number
-    if not _MARKED[decimal].fullmatch(text):
-        return None
-    return float(
-        "".join("." if c == decimal else c for c in text if c == decimal or c not in _MARKS)
-    )
+    if negative := _IN_BRACKETS.fullmatch(text):
+        text = f"-{negative[1].strip()}"
+    if style.sign:
+        sign = re.escape(style.sign)
+        text = re.sub(rf"^([+-]?){sign}\s*|\s*{sign}$", r"\1", text, count=1)
+    if style.decimal == "." and _NUMBER.fullmatch(text):
+        return float(text)
+    if not _MARKED[style.decimal].fullmatch(text):
+        return np.nan
+    return float(re.sub(f"(?!{re.escape(style.decimal)})[{_MARKS}]", "", text).replace(",", "."))
 
 
 def find_contradiction(text: str, style: NumberStyle) -> str | None:

@@ -12,9 +12,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from crossgcn.data.tables.cells import quote
-from crossgcn.data.tables.kinds.categorical import CategoryEncoder, infer_categorical
+from crossgcn.data.tables.kinds.categorical import (
+    CategoryEncoder,
+    FlagEncoder,
+    infer_categorical,
+    infer_flag,
+)
 from crossgcn.data.tables.kinds.date import DateEncoder, infer_date
-from crossgcn.data.tables.kinds.flag import FlagEncoder, infer_flag
 from crossgcn.data.tables.kinds.lists import ListEncoder, infer_list
 from crossgcn.data.tables.kinds.numeric import NumberEncoder, infer_numeric
 from crossgcn.data.tables.table import Distinct

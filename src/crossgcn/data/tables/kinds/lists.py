@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from crossgcn.data.tables.cells import parse_number
+import numpy as np
+
+from crossgcn.data.tables.cells import parse_numbers
 from crossgcn.data.tables.kinds.base import MIN_COUNT, Inference, WordEncoder, count_words
 from crossgcn.data.tables.table import Distinct
 
@@ -77,7 +79,7 @@ def infer_list(distinct: Distinct) -> Inference:
     are_repeated = sum(words.values()) >= MIN_WORD_REPEATS * len(words)
     if not are_lists or not are_repeated:
         return None
-    are_numbers = all(parse_number(word) is not None for word in words)
+    are_numbers = not np.isnan(parse_numbers(list(words))).any()
     if separator == "," and (len(lengths) < 2 or are_numbers):
         return None
     if len(words) > len(distinct.present) and separator != "json":
