@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -140,20 +140,6 @@ def test_every_preset_lowers_its_loss_on_citeseer() -> None:
         assert last.validation_score > 1 / 6, name
 
 
-@pytest.mark.parametrize("features", ["sparse", "dense"])
-def test_compiled_and_eager_steps_agree(
-    features: str, small_graph: Data, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = small_graph
-    if features == "dense":
-        data.x = data.x.to_dense()
-    compiled = train(data, make("cross-gcn", data), epochs=5)
-    monkeypatch.setattr("crossgcn.training.compiled.has_numba", lambda: False)
-    eager = train(data, make("cross-gcn", data), epochs=5)
-    for ours, theirs in zip(compiled.history, eager.history, strict=True):
-        assert ours.train_loss == pytest.approx(theirs.train_loss, rel=1e-5)
-
-
 def test_weights_of_classes_and_nodes_multiply_their_losses(small_graph: Data) -> None:
     graph = PreparedGraph(small_graph.x, small_graph.edge_index)
     nodes, model = own_split(small_graph).train, make("gcn", small_graph, dropout=0.0)
@@ -209,24 +195,17 @@ def test_infinite_weights_of_features_validation_never_sees_are_not_kept(
 def test_divergence_later_on_keeps_the_best_weights_so_far(
     small_graph: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FullBatchStep, "run", bursting_in(FullBatchStep.run, epoch=5))
+    def burst(step: FullBatchStep) -> None:
+        run(step)
+        if int(step.count) == 5:
+            for weight in step.model.parameters():
+                weight.data.fill_(float("inf"))
+
+    run = FullBatchStep.run
+    monkeypatch.setattr(FullBatchStep, "run", burst)
     with pytest.raises(Diverged, match="in epoch 5") as error:
         train(small_graph, make("cross-gcn", small_graph), epochs=9)
     good = train(small_graph, make("cross-gcn", small_graph), epochs=4)
     assert tuple(error.value.history) == good.history
     assert f"the weights of epoch {good.best_epoch} are kept" in str(error.value)
     assert_same_weights(error.value.state, good.state)
-
-
-def bursting_in(
-    run: Callable[[FullBatchStep], None], epoch: int
-) -> Callable[[FullBatchStep], None]:
-    """A step that throws all weights to infinity in one epoch."""
-
-    def burst(step: FullBatchStep) -> None:
-        run(step)
-        if int(step.count) == epoch:
-            for weight in step.model.parameters():
-                weight.data.fill_(float("inf"))
-
-    return burst
