@@ -54,15 +54,7 @@ def draw_transform(
     return live(CrossFeatureTransform(num_features, channels, order, **settings), seed)  # type: ignore[no-any-return]
 
 
-def fold(features: tuple[int, ...], binary: NDArray[np.bool_]) -> tuple[int, ...]:
-    """The features of a product, ascending; powers of 0/1 features are the feature itself."""
-    ones = {each for each in features if binary[each]}
-    return tuple(sorted([*ones, *(each for each in features if not binary[each])]))
-
-
-def enumerate_terms(
-    layer: Polynomial, binary: NDArray[np.bool_]
-) -> dict[tuple[int, ...], NDArray[np.float64]]:
+def enumerate_terms(layer: Polynomial) -> dict[tuple[int, ...], NDArray[np.float64]]:
     """Every product of features with its weight in each unit, one assignment after the other."""
     first, projections = layer.weights[0], layer.weights[1:]
     channels, num_features = first.shape
@@ -74,6 +66,6 @@ def enumerate_terms(
             weight = np.full(channels, layer.order_weights[order - 1])
             for position, feature in enumerate(features):
                 weight = weight * projections[position, :, feature]
-            name = fold(features, binary)
+            name = tuple(sorted(features))
             weights[name] = weights[name] + weight
     return dict(weights)

@@ -2,18 +2,17 @@ r"""The strongest features and products of two features of a first layer, for ba
 
 A layer multiplies :math:`\mathbf{f}_e\mathbf{x} + \sum_k \alpha_{ke} \prod_{m\le k}
 \mathbf{w}^m_e\mathbf{x}`. Multiplied out, it is a sum of products of features with one weight per
-unit: symmetrised (``x_i x_j`` and ``x_j x_i`` are one product), and with powers of 0/1 features
-folded into the product that they equal. Later layers count with their first-order weights, where
-each hidden unit counts with the share of nodes at which it is active.
-
-All products that occur are weighed, so the listed ones are the strongest of all.
+unit, where ``x_i x_j`` and ``x_j x_i`` are one product. Later layers count with their first-order
+weights, where each hidden unit counts with the share of nodes at which it is active. Single
+features and products of two different ones are listed; all that occur are weighed, so the listed
+ones are the strongest.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -42,8 +41,9 @@ class Products:
         outputs: What each score is for, in ``unit``; see
             :class:`~crossgcn.explanation.terms.Explanation`.
         records: A record per class and product, the most important first: ``columns`` (names of
-            the features), ``weight``, ``nodes`` (at how many the product is not 0) and
-            ``importance`` (the standard deviation over nodes of weight times product).
+            the features), ``weight``, ``nodes`` (at how many the product is not 0),
+            ``importance`` (the standard deviation over nodes of weight times product) and
+            ``slope`` (the same with the sign of the weight).
         reason: Why there are no terms by column.
     """
 
@@ -109,40 +109,34 @@ def products(reading: Reading, names: Names, reason: str = "") -> Products:
         best = _strongest(reading, np.unique(np.array(fields), return_inverse=True)[1], pairs)
         for output, (tuples, weights, sizes) in zip(outputs, best, strict=True):
             for each, weight, size in zip(tuples, weights.tolist(), sizes.tolist(), strict=True):
-                values = columns[:, each].toarray()
-                nodes = int(np.count_nonzero(values.all(axis=1)))
-                called = [names.features.names[place] for place in each]
-                record = {"class": output, "columns": called, "scope": scope, "importance": size}
-                record |= {"error": None, "weight": weight, "nodes": nodes}
-                if np.isin(values, (0, 1)).all():
-                    record["cells"] = [{"names": called, "contribution": weight, "nodes": nodes}]
-                else:
-                    record["slope"] = float(np.sign(weight)) * size
-                records.append(record)
+                records.append(
+                    {
+                        "class": output,
+                        "columns": [names.features.names[place] for place in each],
+                        "scope": scope,
+                        "importance": size,
+                        "error": None,
+                        "slope": float(np.sign(weight)) * size,
+                        "weight": weight,
+                        "nodes": int(np.count_nonzero(columns[:, each].toarray().all(axis=1))),
+                    }
+                )
     rank = {name: place for place, name in enumerate(outputs)}
     records.sort(key=lambda record: (rank[record["class"]], -record["importance"]))
     return Products(outputs, unit, records, reason)
 
 
-def weigh(layer: Polynomial, tuples: Ints, binary: bool) -> Floats:
+def weigh(layer: Polynomial, tuples: Ints) -> Floats:
     """Return the weight of single features, or of products of two, in each unit.
 
     Args:
         tuples: Features of each product, ``[products, 1 or 2]``.
-        binary: Whether all features are 0 or 1, so that their powers are themselves.
     """
-    first, *second = tuples.T
-    if not second and not binary:
-        return np.asarray(layer.weights[0][:, first].T)
-    if not binary:  # A product of two has only the weights of order 2.
-        layer = replace(layer, weights=layer.weights[:3], order_weights=layer.order_weights[:2])
-
-    def units(projected: Floats) -> Floats:
-        return np.asarray(projected[0] + layer.crosses(projected))
-
-    alone = [layer.weights[:, :, places].transpose(0, 2, 1) for places in (first, *second)]
-    together = units(sum(alone, np.zeros(())))
-    return together if not second else together - units(alone[0]) - units(alone[1])
+    if tuples.shape[1] == 1:
+        return np.asarray(layer.weights[0][:, tuples[:, 0]].T)
+    (first, second), (_, one, two) = tuples.T, layer.weights[:3]
+    both_ways = one[:, first] * two[:, second] + one[:, second] * two[:, first]
+    return np.asarray(layer.order_weights[1][:, np.newaxis] * both_ways).T
 
 
 def _strongest(reading: Reading, fields: Ints, pairs: bool) -> list[tuple[Ints, Floats, Floats]]:
@@ -154,10 +148,9 @@ def _strongest(reading: Reading, fields: Ints, pairs: bool) -> list[tuple[Ints, 
     """
     layer, readout = reading.layers[0].polynomial, _readout(reading)
     readout = margins(len(readout)) @ readout
-    binary = bool((reading.inputs.data == 1).all())
     best = [(np.zeros((0, 1 + pairs), np.int64), np.zeros(0), np.zeros(0))] * len(readout)
     for tuples, means, squares in _occurring(reading.inputs, fields, pairs):
-        weights = weigh(layer, tuples, binary) @ readout.T
+        weights = weigh(layer, tuples) @ readout.T
         deviations = np.sqrt(np.maximum(squares - means**2, 0.0))
         sizes = np.abs(weights) * deviations[:, np.newaxis]
         for output, (kept, old, old_sizes) in enumerate(best):
