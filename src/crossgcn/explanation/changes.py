@@ -45,11 +45,9 @@ def nearest_changes(whole: Explanation, node: int, top: int = 3) -> list[Change]
     (mine,) = explainer.inputs(np.array([node]))
     base = explainer.polynomial.project(mine[np.newaxis])
     predicted, found = explainer.predict(node)[0], []
-    for column in whole.columns:
-        if column.scope != "own" or not len(column.places):
-            continue
+    for column, known in whole.own_values:
         own = mine[column.places]
-        values, distances = _other_values(column, whole.inputs[:, column.places], own)
+        values, distances = _other_values(column, known, own)
         effects = explainer.polynomial.project(values - own, column.places)
         outcomes = explainer.predict(node, base + effects)
         flips = np.flatnonzero(outcomes != predicted)
@@ -61,17 +59,14 @@ def nearest_changes(whole: Explanation, node: int, top: int = 3) -> list[Change]
     return sorted(found, key=lambda change: change.distance)[:top]
 
 
-def _other_values(column: Column, features: Floats, own: Floats) -> tuple[Floats, Floats]:
+def _other_values(column: Column, values: Floats, own: Floats) -> tuple[Floats, Floats]:
     """Return values of other nodes, and their distances: quantiles, or the commonest categories."""
     if column.is_number:
-        order = np.argsort(features[:, 0], kind="stable")
-        ranks = np.unique(np.linspace(0, len(order) - 1, _MOST_VALUES).astype(int))
-        values = features[order[ranks]]
-        place = np.searchsorted(features[order, 0], own[0])
-        distances = np.abs(ranks - place) / len(order)
+        ranks = np.unique(np.linspace(0, len(values) - 1, _MOST_VALUES).astype(int))
+        distances = np.abs(ranks - np.searchsorted(values[:, 0], own[0])) / len(values)
+        values = values[ranks]
     else:
-        values, counts = np.unique(features, axis=0, return_counts=True)
-        values = values[np.argsort(-counts, kind="stable")[:_MOST_VALUES]]
+        values = values[:_MOST_VALUES]
         distances = np.full(len(values), _OTHER_CATEGORY)
     differ = np.abs(values - own).max(axis=1) > 1e-6
     return values[differ], distances[differ]

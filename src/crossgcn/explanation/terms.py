@@ -229,19 +229,17 @@ class Explanation:
         return {int(node): row for row, node in enumerate(self.nodes)}
 
     @cached_property
-    def values_of(self) -> dict[str, Floats]:
+    def own_values(self) -> list[tuple[Column, Floats]]:
         """The values of own columns: of a number all in order, else the commonest first."""
-        sorted_values = {}
+        found = []
         for column in self.columns:
             if column.scope == "own" and len(column.places):
-                values = self.inputs[:, column.places]
-                if column.is_number:
-                    order = np.argsort(values[:, 0], kind="stable")
-                else:
+                values, sizes = self.inputs[:, column.places], self.inputs[:, column.places[0]]
+                if not column.is_number:
                     values, counts = np.unique(values, axis=0, return_counts=True)
-                    order = np.argsort(-counts, kind="stable")
-                sorted_values[column.name] = values[order]
-        return sorted_values
+                    sizes = -counts
+                found.append((column, values[np.argsort(sizes, kind="stable")]))
+        return found
 
     @property
     def _rows(self) -> Any:
