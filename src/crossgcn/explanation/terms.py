@@ -234,7 +234,8 @@ class Explanation:
         found = []
         for column in self.columns:
             if column.scope == "own" and len(column.places):
-                values, sizes = self.inputs[:, column.places], self.inputs[:, column.places[0]]
+                values = self.inputs[:, column.places]
+                sizes: Any = values[:, 0]
                 if not column.is_number:
                     values, counts = np.unique(values, axis=0, return_counts=True)
                     sizes = -counts
