@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from crossgcn.cli import options as o
 from crossgcn.cli.output import print_answer
 from crossgcn.cli.running import be_quiet, make_folder, status
-from crossgcn.cli.tables import EdgesArgument, TableOptions, refuse_edges_of
+from crossgcn.cli.tables import TableOptions, refuse_edges_of
 from crossgcn.data.datasets.catalogue import TABLES
 
 if TYPE_CHECKING:
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def check(
-    nodes: Annotated[Path, o.argument("Table of nodes, or name of a dataset of tables.", "NODES")],
-    edges: EdgesArgument = None,
+    nodes: Path = o.argument(
+        "Table of nodes, or name of a dataset of tables.", "NODES", default=...
+    ),
+    edges: Path | None = o.EDGES,
     *,
     tables: TableOptions,
-    out: Annotated[
-        Path | None, o.option("Also write the result here, as check.json.", metavar="DIR")
-    ] = None,
-    as_json: o.JsonOption = False,
-    quiet: o.QuietOption = False,
+    out: Path | None = o.option("Also write the result here, as check.json.", metavar="DIR"),
+    as_json: bool = o.JSON,
+    quiet: bool = o.QUIET,
 ) -> None:
     """Show how your tables are read, and what in them would prevent or harm training.
 

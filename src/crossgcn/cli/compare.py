@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crossgcn.cli import options as o
 from crossgcn.cli.output import print_answer, print_line
@@ -17,7 +17,7 @@ from crossgcn.cli.running import (
     results_folder,
     terminal,
 )
-from crossgcn.cli.tables import Dataset, EdgesArgument, TableOptions, read_dataset
+from crossgcn.cli.tables import Dataset, TableOptions, read_dataset
 from crossgcn.errors import BadInput
 from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MOST_TRIALS
 from crossgcn.models.catalogue import get_preset, settings_of_models
@@ -28,31 +28,22 @@ if TYPE_CHECKING:
 
 
 def compare(
-    dataset: o.DatasetArgument = None,
-    edges: EdgesArgument = None,
+    dataset: str | None = o.DATASET,
+    edges: Path | None = o.EDGES,
     *,
     tables: TableOptions,
-    models: Annotated[
-        str | None,
-        o.option("Separated by commas (default gcn,cross-gcn).", metavar="NAMES"),
-    ] = None,
-    baseline: Annotated[
-        str | None, o.option("What the others are compared with.", metavar="NAME")
-    ] = None,
-    num_layers: Annotated[
-        str, o.option("Depths to compare at (default 2).", metavar="N,...")
-    ] = "2",
-    tuning: Annotated[
-        int,
-        o.option(
-            f"With tables: trials per model (default {DEFAULT_TRIALS}).",
-            metavar=f"1..{MOST_TRIALS}",
-        ),
-    ] = DEFAULT_TRIALS,
+    models: str | None = o.option("Separated by commas (default gcn,cross-gcn).", metavar="NAMES"),
+    baseline: str | None = o.option("What the others are compared with.", metavar="NAME"),
+    num_layers: str = o.option("Depths to compare at (default 2).", metavar="N,...", default="2"),
+    tuning: int = o.option(
+        f"With tables: trials per model (default {DEFAULT_TRIALS}).",
+        metavar=f"1..{MOST_TRIALS}",
+        default=DEFAULT_TRIALS,
+    ),
     training: o.TrainingOptions,
     work: o.WorkOptions,
-    as_json: o.JsonOption = False,
-    quiet: o.QuietOption = False,
+    as_json: bool = o.JSON,
+    quiet: bool = o.QUIET,
 ) -> None:
     """Train several models on the same splits and pair their results split by split.
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from crossgcn.cli.options import JsonOption, argument, option
+from crossgcn.cli.options import JSON, argument, option
 from crossgcn.cli.output import print_answer
 from crossgcn.cli.running import make_folder, status
 from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
@@ -25,7 +24,7 @@ data = typer.Typer(
 
 
 @data.command("list")
-def list_datasets(as_json: JsonOption = False) -> None:
+def list_datasets(as_json: bool = JSON) -> None:
     """List the known datasets, their terms of use, and where each is read from."""
     from crossgcn.data.datasets.registry import available
     from crossgcn.reports.terminal.tables import datasets_table, real_datasets_table
@@ -48,13 +47,12 @@ def list_datasets(as_json: JsonOption = False) -> None:
 
 @data.command("get")
 def get_dataset(
-    name: Annotated[str, argument(", ".join(DATASET_NAMES) + ".")],
-    out: Annotated[
-        Path | None,
-        option("Also write it to this folder: NAME.npz, or nodes.csv and edges.csv for tables."),
-    ] = None,
-    seed: Annotated[int, option("Seed, for a generated dataset.", min=0, max=2**32 - 1)] = 0,
-    as_json: JsonOption = False,
+    name: str = argument(", ".join(DATASET_NAMES) + ".", default=...),
+    out: Path | None = option(
+        "Also write it to this folder: NAME.npz, or nodes.csv and edges.csv for tables."
+    ),
+    seed: int = option("Seed, for a generated dataset.", min=0, max=2**32 - 1, default=0),
+    as_json: bool = JSON,
 ) -> None:
     """Find a dataset, download it if necessary, and check its hashes."""
     if name not in DATASET_NAMES:

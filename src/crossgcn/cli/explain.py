@@ -4,56 +4,40 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from crossgcn.cli.options import JsonOption, QuietOption, RunArgument, option
+from crossgcn.cli.options import JSON, QUIET, RUN, option
 from crossgcn.cli.output import print_answer
 from crossgcn.cli.running import be_quiet, make_folder, status
 from crossgcn.errors import BadInput, unknown_name
 
 
 def explain(
-    run: RunArgument,
-    node: Annotated[
-        str | None,
-        option(
-            "Explain the score of this node, given by its id, its name (--name-column) or, without "
-            "ids, its number from 0. [default: the terms of every class]",
-            metavar="ID",
-        ),
-    ] = None,
-    term: Annotated[
-        list[str] | None,
-        option("Show all of one term: a column, and --term again for each it is crossed with."),
-    ] = None,
-    class_name: Annotated[
-        str | None,
-        option(
-            "Explain this class only. [default: all; for a node, the predicted class]",
-            "--class",
-            metavar="NAME",
-        ),
-    ] = None,
-    against: Annotated[
-        str | None,
-        option("Explain why --class and not this class.", metavar="NAME"),
-    ] = None,
-    top: Annotated[
-        int,
-        option(
-            "How many single columns and how many crosses to list; for a node, how many terms to "
-            "show (--json has all).",
-            min=1,
-        ),
-    ] = 10,
-    order: Annotated[
-        int | None, option("Number of columns of a term. [default: all]", min=1)
-    ] = None,
-    out: Annotated[
-        Path | None, option("Also write all terms here, as terms.csv.", metavar="DIR")
-    ] = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    run: Path = RUN,
+    node: str | None = option(
+        "Explain the score of this node, given by its id, its name (--name-column) or, without "
+        "ids, its number from 0. [default: the terms of every class]",
+        metavar="ID",
+    ),
+    term: list[str] | None = option(
+        "Show all of one term: a column, and --term again for each it is crossed with."
+    ),
+    class_name: str | None = option(
+        "Explain this class only. [default: all; for a node, the predicted class]",
+        "--class",
+        metavar="NAME",
+    ),
+    against: str | None = option("Explain why --class and not this class.", metavar="NAME"),
+    top: int = option(
+        "How many single columns and how many crosses to list; for a node, how many terms to "
+        "show (--json has all).",
+        min=1,
+        default=10,
+    ),
+    order: int | None = option("Number of columns of a term. [default: all]", min=1),
+    out: Path | None = option("Also write all terms here, as terms.csv.", metavar="DIR"),
+    as_json: bool = JSON,
+    quiet: bool = QUIET,
 ) -> None:
     """List the terms that drive each class, by column, or the terms of one node's score, exactly.
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
 
-from crossgcn.cli.options import JsonOption, argument, option
+from crossgcn.cli.options import JSON, argument, option
 from crossgcn.cli.output import print_answer, print_line
 from crossgcn.cli.running import available_cores, status
 from crossgcn.cli.tables import ColumnOptions
@@ -15,27 +14,24 @@ _TABLE = "a table file, a folder of Parquet, file.duckdb::TABLE or spark://HOST:
 
 
 def hops(
-    nodes: Annotated[str, argument(f"Table of nodes: {_TABLE}.", "NODES")],
-    edges: Annotated[str, argument("Table of edges, likewise, in the same engine.", "EDGES")],
-    out: Annotated[Path, option("Parquet file to write, for crossgcn train.", metavar="FILE")],
+    nodes: str = argument(f"Table of nodes: {_TABLE}.", "NODES", default=...),
+    edges: str = argument("Table of edges, likewise, in the same engine.", "EDGES", default=...),
+    out: Path = option("Parquet file to write, for crossgcn train.", metavar="FILE", default=...),
     *,
     columns: ColumnOptions,
-    num_hops: Annotated[int, option("How far neighbourhoods reach.", "--hops", min=1, max=10)] = 2,
-    directed: Annotated[
-        bool, option("Keep in-neighbours and out-neighbours apart.", "--directed")
-    ] = False,
-    memory: Annotated[
-        int, option("Memory for DuckDB in MiB; the rest is done on disk.", min=256)
-    ] = 4096,
-    scratch: Annotated[
-        Path | None,
-        option(
-            "Folder for temporary files; workers of Spark must see it under the same path. "
-            "[default: the folder of --out]",
-            metavar="FOLDER",
-        ),
-    ] = None,
-    as_json: JsonOption = False,
+    num_hops: int = option("How far neighbourhoods reach.", "--hops", min=1, max=10, default=2),
+    directed: bool = option(
+        "Keep in-neighbours and out-neighbours apart.", "--directed", default=False
+    ),
+    memory: int = option(
+        "Memory for DuckDB in MiB; the rest is done on disk.", min=256, default=4096
+    ),
+    scratch: Path | None = option(
+        "Folder for temporary files; workers of Spark must see it under the same path. "
+        "[default: the folder of --out]",
+        metavar="FOLDER",
+    ),
+    as_json: bool = JSON,
 ) -> None:
     """Compute the columns of nodes and their neighbours in DuckDB or Spark, for crossgcn train.
 

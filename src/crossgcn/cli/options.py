@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from crossgcn.errors import BadInput
 
 
-def option(words: str, *names: str, **more: Any) -> Any:
+def option(words: str, *names: str, default: Any = None, **more: Any) -> Any:
     """Return an option for Typer; its help names the default in words."""
-    return typer.Option(*names, help=words, show_default=False, **more)
+    return typer.Option(default, *names, help=words, show_default=False, **more)
 
 
-def argument(words: str, metavar: str | None = None) -> Any:
+def argument(words: str, metavar: str | None = None, default: Any = None) -> Any:
     """Return an argument for Typer."""
-    return typer.Argument(help=words, metavar=metavar, show_default=False)
+    return typer.Argument(default, help=words, metavar=metavar, show_default=False)
 
 
 def option_name(name: str) -> str:
@@ -57,13 +57,13 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-DatasetArgument = Annotated[
-    str | None,
-    argument("Name (crossgcn data list), graph file .npz, or table of nodes.", "DATASET|NODES"),
-]
-RunArgument = Annotated[Path, argument("Folder written by crossgcn train.", "RUN")]
-JsonOption = Annotated[bool, option("Print one JSON object on stdout.", "--json")]
-QuietOption = Annotated[bool, option("No progress, no notes.", "--quiet", "-q")]
+DATASET = argument(
+    "Name (crossgcn data list), graph file .npz, or table of nodes.", "DATASET|NODES"
+)
+EDGES = argument("Table of edges: CSV, TSV, Parquet or XLSX.", "EDGES")
+RUN = argument("Folder written by crossgcn train.", "RUN", default=...)
+JSON = option("Print one JSON object on stdout.", "--json", default=False)
+QUIET = option("No progress, no notes.", "--quiet", "-q", default=False)
 
 
 def _list_settings(wanted: bool) -> None:
@@ -87,59 +87,37 @@ def _list_settings(wanted: bool) -> None:
 class TrainingOptions:
     """Settings of the training of one model or of several; ``None`` if not given."""
 
-    order: Annotated[
-        str | None,
-        option("Highest order of crosses, or one per layer (default 2).", metavar="N,..."),
-    ] = None
-    hidden_channels: Annotated[
-        int | None, option("Width of the hidden layers (default 32; cross-hops 8).", metavar="N")
-    ] = None
-    hops: Annotated[
-        int | None, option("Reach of cross-hops' neighbourhoods (default 2).", metavar="N")
-    ] = None
-    bags: Annotated[
-        int | None, option("Models that cross-hops averages (default 8).", metavar="N")
-    ] = None
-    dropout: Annotated[
-        float | None, option("Dropout probability (default 0.5; tables 0.2).", metavar="P")
-    ] = None
-    epochs: Annotated[int | None, option("Epochs (default 500; cross-hops 200).", metavar="N")] = (
-        None
+    order: str | None = option(
+        "Highest order of crosses, or one per layer (default 2).", metavar="N,..."
     )
-    patience: Annotated[
-        int | None, option("Stop after N epochs without gain (tables: 50).", metavar="N")
-    ] = None
-    metric: Annotated[
-        str | None, option("Selects epochs (default accuracy; tables roc_auc, r2).", metavar="NAME")
-    ] = None
-    class_weight: Annotated[
-        str | None, option("Weights of classes in the loss.", metavar="balanced|N,...")
-    ] = None
-    splits: Annotated[
-        str | None, option("random, authors, public or stratified (tables).", metavar="KIND")
-    ] = None
-    train: Annotated[
-        str | None,
-        option("Training nodes per class (default 20; stratified all).", metavar="N|all"),
-    ] = None
-    num_splits: Annotated[
-        int | None, option("Number of splits (default 20; tables 10).", metavar="N")
-    ] = None
-    seed: Annotated[int | None, option("Seed of splits and runs (default 0).", metavar="N")] = None
-    more: Annotated[
-        list[str] | None,
-        option(
-            "A rarer setting, as --settings lists; may be repeated.", "--set", metavar="NAME=VALUE"
-        ),
-    ] = None
-    list_settings: Annotated[
-        bool,
-        option(
-            *("List models and settings, and exit.", "--settings"),
-            is_eager=True,
-            callback=_list_settings,
-        ),
-    ] = False
+    hidden_channels: int | None = option(
+        "Width of the hidden layers (default 32; cross-hops 8).", metavar="N"
+    )
+    hops: int | None = option("Reach of cross-hops' neighbourhoods (default 2).", metavar="N")
+    bags: int | None = option("Models that cross-hops averages (default 8).", metavar="N")
+    dropout: float | None = option("Dropout probability (default 0.5; tables 0.2).", metavar="P")
+    epochs: int | None = option("Epochs (default 500; cross-hops 200).", metavar="N")
+    patience: int | None = option("Stop after N epochs without gain (tables: 50).", metavar="N")
+    metric: str | None = option(
+        "Selects epochs (default accuracy; tables roc_auc, r2).", metavar="NAME"
+    )
+    class_weight: str | None = option("Weights of classes in the loss.", metavar="balanced|N,...")
+    splits: str | None = option("random, authors, public or stratified (tables).", metavar="KIND")
+    train: str | None = option(
+        "Training nodes per class (default 20; stratified all).", metavar="N|all"
+    )
+    num_splits: int | None = option("Number of splits (default 20; tables 10).", metavar="N")
+    seed: int | None = option("Seed of splits and runs (default 0).", metavar="N")
+    more: list[str] | None = option(
+        "A rarer setting, as --settings lists; may be repeated.", "--set", metavar="NAME=VALUE"
+    )
+    list_settings: bool = option(
+        "List models and settings, and exit.",
+        "--settings",
+        is_eager=True,
+        callback=_list_settings,
+        default=False,
+    )
 
     def settings(self, **options: Any) -> dict[str, Any]:
         """Return the settings given here, by ``--set`` and as further options of a command."""
@@ -152,18 +130,14 @@ class TrainingOptions:
 class WorkOptions:
     """Where the results go, and what computes them."""
 
-    out: Annotated[
-        Path | None, option("Folder for the results (default a new one in runs/).", metavar="DIR")
-    ] = None
-    resume: Annotated[bool, option("Continue in --out; finished runs are kept.", "--resume")] = (
-        False
+    out: Path | None = option("Folder for the results (default a new one in runs/).", metavar="DIR")
+    resume: bool = option("Continue in --out; finished runs are kept.", "--resume", default=False)
+    workers: int | None = option(
+        "Maximum worker processes on a CPU (default one per core).", metavar="N"
     )
-    workers: Annotated[
-        int | None, option("Maximum worker processes on a CPU (default one per core).", metavar="N")
-    ] = None
-    threads: Annotated[int, option("Threads of each run (default 1).", metavar="N")] = 1
-    device: Annotated[str, option("auto, cpu, cuda or cuda:N (default auto).", metavar="NAME")] = (
-        "auto"
+    threads: int = option("Threads of each run (default 1).", metavar="N", default=1)
+    device: str = option(
+        "auto, cpu, cuda or cuda:N (default auto).", metavar="NAME", default="auto"
     )
 
 

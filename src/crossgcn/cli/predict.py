@@ -4,33 +4,28 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
-from crossgcn.cli.options import JsonOption, QuietOption, RunArgument, argument, option
+from crossgcn.cli.options import JSON, QUIET, RUN, argument, option
 from crossgcn.cli.output import print_answer
 from crossgcn.cli.running import be_quiet, status, terminal
 from crossgcn.errors import BadInput
 
 
 def predict(
-    run: RunArgument,
-    nodes: Annotated[
-        Path | None,
-        argument(
-            "Table of new nodes with the columns of the training table; the target is not needed. "
-            "[default: predict for the nodes of the training table]",
-            "NODES",
-        ),
-    ] = None,
-    edges: Annotated[
-        Path | None,
-        argument("Table of their edges, to each other or to nodes of the training table.", "EDGES"),
-    ] = None,
-    out: Annotated[Path, option("The file to write: .csv or .parquet.", metavar="FILE")] = Path(
-        "predictions.csv"
+    run: Path = RUN,
+    nodes: Path | None = argument(
+        "Table of new nodes with the columns of the training table; the target is not needed. "
+        "[default: predict for the nodes of the training table]",
+        "NODES",
     ),
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    edges: Path | None = argument(
+        "Table of their edges, to each other or to nodes of the training table.", "EDGES"
+    ),
+    out: Path = option(
+        "The file to write: .csv or .parquet.", metavar="FILE", default=Path("predictions.csv")
+    ),
+    as_json: bool = JSON,
+    quiet: bool = QUIET,
 ) -> None:
     """Write what is predicted for nodes: classes with probabilities, or numbers.
 

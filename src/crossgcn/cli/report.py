@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from crossgcn.cli.options import JsonOption, QuietOption, RunArgument, option
+from crossgcn.cli.options import JSON, QUIET, RUN, option
 from crossgcn.cli.output import print_answer
 from crossgcn.cli.running import be_quiet, status
 
 
 def report(
-    run: RunArgument,
-    out: Annotated[
-        Path | None, option("The page to write. [default: report.html in RUN]", metavar="FILE")
-    ] = None,
-    comparison: Annotated[
-        Path | None,
-        option("A folder written by compare, to show its answer on the page.", metavar="FOLDER"),
-    ] = None,
-    nodes: Annotated[
-        int, option("How many nodes to explain one by one; mistakes come first.", min=0)
-    ] = 400,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    run: Path = RUN,
+    out: Path | None = option("The page to write. [default: report.html in RUN]", metavar="FILE"),
+    comparison: Path | None = option(
+        "A folder written by compare, to show its answer on the page.", metavar="FOLDER"
+    ),
+    nodes: int = option(
+        "How many nodes to explain one by one; mistakes come first.", min=0, default=400
+    ),
+    as_json: bool = JSON,
+    quiet: bool = QUIET,
 ) -> None:
     """Write one HTML file about a run: scores, mistakes, terms, nodes.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
-from crossgcn.cli.options import argument, option, option_name
+from crossgcn.cli.options import option, option_name
 from crossgcn.cli.running import status, terminal
 from crossgcn.data.datasets.catalogue import TABLES
 from crossgcn.errors import BadInput
@@ -23,10 +23,6 @@ TABLE_ENDINGS = (
     *(".parquet", ".pq", ".xlsx"),
 )
 
-EdgesArgument = Annotated[
-    Path | None, argument("Table of edges: CSV, TSV, Parquet or XLSX.", "EDGES")
-]
-
 
 def _column(words: str) -> Any:
     return option(words, metavar="COLUMN")
@@ -40,24 +36,22 @@ def _columns(words: str) -> Any:
 class ColumnOptions:
     """What the columns of tables are; inferred where not given."""
 
-    target: Annotated[str | None, _column("What to predict: classes, or a number.")] = None
-    id_column: Annotated[str | None, _column("Ids of the nodes (default: detected).")] = None
-    source_column: Annotated[str | None, _column("First end of an edge (default: detected).")] = (
-        None
+    target: str | None = _column("What to predict: classes, or a number.")
+    id_column: str | None = _column("Ids of the nodes (default: detected).")
+    source_column: str | None = _column("First end of an edge (default: detected).")
+    destination_column: str | None = _column("Second end (default: detected).")
+    weight_column: str | None = _column("Weights of edges (default: weight).")
+    split_column: str | None = _column("Column with train, validation or test.")
+    categorical: str | None = _columns("Columns to read as categories: a,b.")
+    numeric: str | None = _columns("Columns to read as numbers.")
+    lists: str | None = _columns("Columns to read as lists of words.")
+    ignore: str | None = _columns("Columns to leave out.")
+    missing: str | None = option(
+        "More words for a missing value (-none: one less).", metavar="WORDS"
     )
-    destination_column: Annotated[str | None, _column("Second end (default: detected).")] = None
-    weight_column: Annotated[str | None, _column("Weights of edges (default: weight).")] = None
-    split_column: Annotated[str | None, _column("Column with train, validation or test.")] = None
-    categorical: Annotated[str | None, _columns("Columns to read as categories: a,b.")] = None
-    numeric: Annotated[str | None, _columns("Columns to read as numbers.")] = None
-    lists: Annotated[str | None, _columns("Columns to read as lists of words.")] = None
-    ignore: Annotated[str | None, _columns("Columns to leave out.")] = None
-    missing: Annotated[
-        str | None, option("More words for a missing value (-none: one less).", metavar="WORDS")
-    ] = None
-    relation: Annotated[
-        str | None, option("Name of neighbours in columns (default neighbours).", metavar="WORD")
-    ] = None
+    relation: str | None = option(
+        "Name of neighbours in columns (default neighbours).", metavar="WORD"
+    )
 
     def given(self) -> dict[str, Any]:
         """Return the options that the user gave."""
@@ -86,19 +80,16 @@ class ColumnOptions:
 class TableOptions(ColumnOptions):
     """All that can be said about tables that are read into memory."""
 
-    name_column: Annotated[str | None, _column("Names to show beside the ids.")] = None
-    task: Annotated[
-        Literal["classification", "regression"] | None,
-        option("Predict classes or a number.", metavar="classification|regression"),
-    ] = None
-    rare_classes: Annotated[
-        Literal["drop", "merge", "refuse"] | None,
-        option("Classes of under 10 nodes (default drop).", metavar="drop|merge|refuse"),
-    ] = None
-    unknown_ids: Annotated[
-        Literal["refuse", "drop"] | None,
-        option("Edges to ids of no node (default refuse).", metavar="refuse|drop"),
-    ] = None
+    name_column: str | None = _column("Names to show beside the ids.")
+    task: Literal["classification", "regression"] | None = option(
+        "Predict classes or a number.", metavar="classification|regression"
+    )
+    rare_classes: Literal["drop", "merge", "refuse"] | None = option(
+        "Classes of under 10 nodes (default drop).", metavar="drop|merge|refuse"
+    )
+    unknown_ids: Literal["refuse", "drop"] | None = option(
+        "Edges to ids of no node (default refuse).", metavar="refuse|drop"
+    )
 
 
 RARE_OPTIONS = {

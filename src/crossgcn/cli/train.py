@@ -6,7 +6,7 @@ import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from crossgcn.cli import options as o
 from crossgcn.cli.output import print_answer, print_line
@@ -17,7 +17,7 @@ from crossgcn.cli.running import (
     progress_bar,
     results_folder,
 )
-from crossgcn.cli.tables import EdgesArgument, TableOptions, read_dataset
+from crossgcn.cli.tables import TableOptions, read_dataset
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.experiments.candidates import configure_for_tables
 
@@ -29,27 +29,22 @@ if TYPE_CHECKING:
 
 
 def train(
-    dataset: o.DatasetArgument = None,
-    edges: EdgesArgument = None,
+    dataset: str | None = o.DATASET,
+    edges: Path | None = o.EDGES,
     *,
     tables: TableOptions,
-    model: Annotated[
-        str | None, o.option("Preset (default cross-gcn; tables cross-hops).", metavar="NAME")
-    ] = None,
-    num_layers: Annotated[
-        int | None, o.option("Number of graph convolutions (default 2).", metavar="N")
-    ] = None,
-    order_weights: Annotated[
-        str | None,
-        o.option("fixed, learned, gated, ..., or a number per order.", metavar="NAME|N,..."),
-    ] = None,
+    model: str | None = o.option("Preset (default cross-gcn; tables cross-hops).", metavar="NAME"),
+    num_layers: int | None = o.option("Number of graph convolutions (default 2).", metavar="N"),
+    order_weights: str | None = o.option(
+        "fixed, learned, gated, ..., or a number per order.", metavar="NAME|N,..."
+    ),
     training: o.TrainingOptions,
-    config: Annotated[
-        Path | None, o.option("TOML file with settings, or config.json of a run.", metavar="FILE")
-    ] = None,
+    config: Path | None = o.option(
+        "TOML file with settings, or config.json of a run.", metavar="FILE"
+    ),
     work: o.WorkOptions,
-    as_json: o.JsonOption = False,
-    quiet: o.QuietOption = False,
+    as_json: bool = o.JSON,
+    quiet: bool = o.QUIET,
 ) -> None:
     """Train one model on many splits and report its scores on test nodes.
 
