@@ -66,6 +66,6 @@ def test_numbers_are_measured_by_parts() -> None:
     y = draws.normal(size=100)
     found = measure_numbers(y, [y + 0.5], [np.arange(100)], draws.integers(5, size=100))
     assert found["middle"] == pytest.approx(0.5)
-    assert sum(row["nodes"] for row in found["by_target"]) == 100
-    values: list[Any] = [row["values"][0] for row in found["by_degree"] + found["by_target"]]
+    assert sum(row["nodes"] for row in found["by_degree"]) == 100
+    values: list[Any] = [row["values"][0] for row in found["by_degree"]]
     assert values == pytest.approx([0.5] * len(values), rel=1e-3)

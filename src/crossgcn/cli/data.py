@@ -27,14 +27,17 @@ data = typer.Typer(
 def list_datasets(as_json: bool = JSON) -> None:
     """List the known datasets, their terms of use, and where each is read from."""
     from crossgcn.data.datasets.registry import available
-    from crossgcn.reports.terminal.tables import datasets_table, real_datasets_table
+    from crossgcn.reports.terminal.tables import datasets_table
 
     graphs = [asdict(entry) | {"where": available(name)} for name, entry in CATALOGUE.items()]
     tables = [asdict(entry) | {"where": available(name)} for name, entry in TABLES.items()]
-    shown: list[RenderableType] = [datasets_table(graphs)]
+    shown: list[RenderableType] = [
+        datasets_table(graphs, "name", ("nodes", "edges", "features", "classes"))
+    ]
     if not all(row["where"] for row in graphs):
         shown.append("Fetch missing ones with: crossgcn data get NAME\n")
-    shown.append(real_datasets_table(tables))
+    texts = ("target", "terms")
+    shown.append(datasets_table(tables, "tables", ("nodes", "edges", "columns"), texts))
     sources: dict[str, list[str]] = {}
     for row in tables:
         if not row["where"]:

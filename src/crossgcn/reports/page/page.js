@@ -472,13 +472,6 @@
     holder.append(chart(draw(curves[0])));
   }
 
-  function partsChart(width, parts, words) {
-    const label = data.performance.measure, format = isNumber ? tick : tickPercent;
-    const rows = parts.map((part) => ({ name: `${part.name} (${counted(part.nodes, "node")})`, values: part.values }));
-    const means = parts.map((part) => `${part.name}: ${number(d3.mean(part.values))}`).join(", ");
-    return dotsChart(width, `${label} by ${words}: ${means}`, rows, { label, labelArrow: "none", tickFormat: format });
-  }
-
   function trainingChart(width, label, metrics, tickFormat) {
     const lines = metrics.flatMap(([name, colour]) => data.training.flatMap((run) => run[name].map((value, at) => (
       { epoch: run.epoch[at], value, run: `${name} ${run.split}`, colour, shown: run.split === data.shown_split, chosen: run.epoch[at] === run.chosen }))));
@@ -525,8 +518,12 @@
       const options = { text: (d) => whole(d.value), title, xLabel: "predicted", yLabel: "true", square: names.length < 8 };
       return heatMap(Math.max(width, 130 + 17 * names.length), `Confusion matrix of ${names.length} classes`, names, names, cells, 1, options);
     },
-    by_degree: (width) => partsChart(width, data.performance.by_degree, "number of neighbours"),
-    by_target: (width) => partsChart(width, data.performance.by_target, data.target),
+    by_degree(width) {
+      const { measure: label, by_degree: parts } = data.performance;
+      const rows = parts.map((part) => ({ name: `${part.name} (${counted(part.nodes, "node")})`, values: part.values }));
+      const means = parts.map((part) => `${part.name}: ${number(d3.mean(part.values))}`).join(", ");
+      return dotsChart(width, `${label} by number of neighbours: ${means}`, rows, { label, labelArrow: "none", tickFormat: isNumber ? tick : tickPercent });
+    },
     predicted(width) {
       const { points } = data.performance;
       const [least, most] = d3.extent(points.flat());

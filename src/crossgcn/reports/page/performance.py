@@ -18,11 +18,10 @@ from sklearn.metrics import (
     roc_curve,
 )
 
-from crossgcn.explanation.columns import number_text
 from crossgcn.explanation.polynomial import Floats, Ints
 from crossgcn.reports.format import Summary, count, round4
 
-_MOST_POINTS, _MOST_CURVES, _MOST_CLASSES, _BINS, _PARTS = 1_000, 12, 40, 10, 5
+_MOST_POINTS, _MOST_CURVES, _MOST_CLASSES, _BINS = 1_000, 12, 40, 10
 _GRID = np.linspace(0, 1, 61)
 
 
@@ -85,16 +84,12 @@ def measure_numbers(
     missed = rows["true"] - rows["predicted"]
     rows["score"] = missed**2
     shown = np.unique(np.linspace(0, len(rows) - 1, _MOST_POINTS).round().astype(int))
-    cuts = np.unique(np.quantile(rows["true"], np.linspace(0, 1, _PARTS + 1))).tolist()
-    names = [f"{number_text(low)} to {number_text(high)}" for low, high in pairwise(cuts)]
-    fifths = pd.cut(rows["true"], cuts, labels=names, include_lowest=True, ordered=False)
     return {
         "measure": "RMSE",
         "tested": len(rows),
         "points": [round4(pair) for pair in rows[["true", "predicted"]].to_numpy()[shown]],
         "middle": round4(missed.abs().median()),
         "by_degree": _by_part(rows, _by_degree(rows["degree"]), squared=True),
-        "by_target": _by_part(rows, fifths, squared=True),
     }
 
 

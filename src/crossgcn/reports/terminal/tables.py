@@ -18,8 +18,6 @@ _MOST_WIDE = 100
 _BAR = 12
 """Characters of the longest bar."""
 
-_COUNTS = ("nodes", "edges", "features", "classes")
-
 
 def make_table(
     rows: Iterable[Sequence[str | Text]],
@@ -56,24 +54,15 @@ def bar(value: float, largest: float) -> Text:
     return Text("█" * length, style="green" if value > 0 else "red")
 
 
-def datasets_table(rows: Sequence[Summary]) -> RenderableType:
-    """Return the known datasets, and where they are on this machine."""
-    cells = (
-        [row["name"], *(f"{row[name]:,}" for name in _COUNTS), row["where"] or "not here"]
-        for row in rows
-    )
-    return make_table(cells, ["name"], _COUNTS, ["where"])
-
-
-def real_datasets_table(rows: Sequence[Summary]) -> RenderableType:
-    """Return the known datasets of tables, what is predicted, and their terms of use."""
-    counts = ("nodes", "edges", "columns")
+def datasets_table(
+    rows: Sequence[Summary], head: str, counts: Sequence[str], texts: Sequence[str] = ()
+) -> RenderableType:
+    """Return the known datasets, with entries that are counts or texts, and where each is."""
     cells = (
         [
-            row["name"],
-            *(f"{row[name]:,}" for name in counts),
-            *(row["target"], row["terms"], row["where"] or "not here"),
+            *(row["name"], *(f"{row[name]:,}" for name in counts)),
+            *(*(row[name] for name in texts), row["where"] or "not here"),
         ]
         for row in rows
     )
-    return make_table(cells, ["tables"], counts, ["target", "terms of use", "where"])
+    return make_table(cells, [head], counts, [*texts, "where"])
