@@ -1,21 +1,72 @@
-"""Encode a table of nodes as a matrix of named features."""
+"""Encode a table of nodes as a matrix of named features, each kind of column in its way.
+
+A new kind is a file in ``kinds`` with a function that detects it and a subclass of
+:class:`~crossgcn.data.tables.kinds.base.ColumnEncoder`; this file names the kind, its encoder and
+the function.
+"""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from scipy import sparse
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.tables.kinds import ENCODERS, AnyEncoder
+from crossgcn.data.tables.cells import quote
 from crossgcn.data.tables.kinds.base import Unseen
-from crossgcn.data.tables.kinds.categorical import CategoryEncoder
-from crossgcn.data.tables.plan import TablePlan
-from crossgcn.data.tables.table import Table
+from crossgcn.data.tables.kinds.categorical import (
+    CategoryEncoder,
+    FlagEncoder,
+    infer_categorical,
+    infer_flag,
+)
+from crossgcn.data.tables.kinds.date import DateEncoder, infer_date
+from crossgcn.data.tables.kinds.lists import ListEncoder, infer_list
+from crossgcn.data.tables.kinds.numeric import NumberEncoder, infer_numeric
+from crossgcn.data.tables.table import Distinct, Table
 from crossgcn.errors import BadInput
+
+if TYPE_CHECKING:
+    from crossgcn.data.tables.plan import TablePlan
+
+FeatureKind = Literal["categorical", "flag", "numeric", "date", "list"]
+
+AnyEncoder = Annotated[
+    CategoryEncoder | FlagEncoder | NumberEncoder | DateEncoder | ListEncoder,
+    Field(discriminator="kind"),
+]
+
+ENCODERS: dict[str, Any] = {
+    "categorical": CategoryEncoder,
+    "flag": FlagEncoder,
+    "numeric": NumberEncoder,
+    "date": DateEncoder,
+    "list": ListEncoder,
+}
+"""The encoder of each kind."""
+
+
+def infer_kind(name: str, distinct: Distinct) -> tuple[str, str]:
+    """Return the kind that fits a column best, or ``ignored``, and a short reason."""
+    values = {text for text, _ in distinct.present}
+    if not values:
+        return "ignored", "no cell has a value"
+    only = quote(next(iter(values)))
+    if len(values) == 1 and not distinct.missing.any():
+        return "ignored", f"always {only}"
+    if flag := infer_flag(distinct):
+        return flag
+    if len(values) == 1:
+        return "categorical", f"{only} or nothing"
+    return (
+        infer_numeric(name, distinct)
+        or infer_date(distinct)
+        or infer_list(distinct)
+        or infer_categorical(distinct)
+    )
 
 
 class TableEncoder(BaseModel):

@@ -13,7 +13,7 @@ from crossgcn.data.tables.columns import (
     find_split_column,
     infer_task,
 )
-from crossgcn.data.tables.kinds import ENCODERS, FeatureKind, infer_kind
+from crossgcn.data.tables.encode import ENCODERS, FeatureKind, infer_kind
 from crossgcn.data.tables.table import INDEX_COLUMN, Table
 from crossgcn.errors import BadInput
 
