@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -93,8 +94,18 @@ TYPED: dict[str, tuple[Any, list[str]]] = {
         pd.to_datetime(["2024-01-01 10:30", "NaT", "2024-02-03 00:00"]),
         ["2024-01-01 10:30:00", "", "2024-02-03 00:00:00"],
     ),
+    "times with a zone": (
+        pd.to_datetime(["2024-01-01 10:30", "NaT", "2024-02-03"], utc=True, format="mixed"),
+        ["2024-01-01 10:30:00+00:00", "", "2024-02-03 00:00:00+00:00"],
+    ),
+    "large lists": (
+        pd.Series([["a", "b;c"], [], None], dtype=pd.ArrowDtype(pa.large_list(pa.string()))),
+        ['["a", "b;c"]', "[]", ""],
+    ),
+    "bytes": ([b"a", b"007", None], ["a", "007", ""]),
     "dates": ([datetime.date(2024, 1, 1)] * 3, ["2024-01-01"] * 3),
     "lists": ([["a", "b;c"], [], None], ['["a", "b;c"]', "[]", ""]),
+    "categories of numbers": (pd.Categorical([1.0, None, 3.0]), ["1", "", "3"]),
     "categories": (pd.Categorical(["x", None, "y"]), ["x", "", "y"]),
     "decimals": ([Decimal("1.20"), None, Decimal("3")], ["1.20", "", "3.00"]),
 }

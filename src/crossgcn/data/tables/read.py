@@ -320,6 +320,8 @@ def _write_as_text(present: pd.Series[Any]) -> pd.Series[str]:
     back the same. Times of day are left out where it is always midnight.
     """
     kind = present.dtype
+    if isinstance(kind, pd.CategoricalDtype):
+        return _write_as_text(present.astype(kind.categories.dtype))
     if pd.api.types.is_bool_dtype(kind):
         return present.astype("str").str.lower()
     if pd.api.types.is_float_dtype(kind):
@@ -328,17 +330,20 @@ def _write_as_text(present: pd.Series[Any]) -> pd.Series[str]:
         is_whole = np.isfinite(numbers) & (np.trunc(numbers) == numbers)
         are_exact = (is_whole & (abs(numbers) < _LARGEST_EXACT_INTEGER)).all()
         return (numbers.astype(np.int64) if are_exact else numbers).astype("str")
-    if pd.api.types.is_datetime64_dtype(kind) or str(kind).startswith("timestamp"):
-        return pd.to_datetime(present).astype("datetime64[us]").astype("str")
-    if pd.api.types.is_object_dtype(kind) or str(kind).startswith("list"):
-        return present.astype(object).map(_write_value).astype("str")
-    return present.astype("str")
+    if pd.api.types.is_datetime64_any_dtype(kind):
+        return pd.to_datetime(present.astype(object)).astype("str")
+    is_text = isinstance(kind, pd.StringDtype) or str(kind).endswith("string[pyarrow]")
+    if is_text or pd.api.types.is_integer_dtype(kind):
+        return present.astype("str")
+    return present.astype(object).map(_write_value).astype("str")
 
 
 def _write_value(value: Any) -> str:
     """Write a value of a column of many types: lists as JSON."""
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
     if isinstance(value, set):
         value = sorted(value, key=str)
     if isinstance(value, list | tuple | np.ndarray):
