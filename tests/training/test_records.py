@@ -110,12 +110,6 @@ def test_a_finished_run_with_a_changed_or_missing_file_is_trained_again(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_without_its_weights_is_not_whole_where_they_are_wanted(tmp_path: Path) -> None:
-    write_record(tmp_path, WANTED | {"status": "done"})
-    assert finished_run(tmp_path, WANTED, with_model=True) is None
-    assert finished_run(tmp_path, WANTED) is not None
-
-
 def test_the_datasets_hash_sees_every_part(small_graph: Data) -> None:
     original = describe_dataset(small_graph)
     assert describe_dataset(small_graph.clone()) == original
