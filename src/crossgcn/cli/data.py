@@ -16,10 +16,7 @@ from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
 from crossgcn.errors import unknown_name
 
 data = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    help="List the datasets, or fetch one.",
-    no_args_is_help=True,
+    add_completion=False, rich_markup_mode=None, help="List the datasets, or fetch one."
 )
 
 
@@ -38,13 +35,11 @@ def list_datasets(as_json: bool = JSON) -> None:
         shown.append("Fetch missing ones with: crossgcn data get NAME\n")
     texts = ("target", "terms")
     shown.append(datasets_table(tables, "tables", ("nodes", "edges", "columns"), texts))
-    sources: dict[str, list[str]] = {}
-    for row in tables:
-        if not row["where"]:
-            sources.setdefault(row["source"], []).append(row["name"])
-    if sources:
+    if not all(row["where"] for row in tables):
         shown.append("Not here; crossgcn data get NAME says which files go where:")
-    shown += [Text(f"{', '.join(names)}: {source}") for source, names in sources.items()]
+        for source in dict.fromkeys(row["source"] for row in tables if not row["where"]):
+            names = [row["name"] for row in tables if row["source"] == source]
+            shown.append(Text(f"{', '.join(names)}: {source}"))
     print_answer({"datasets": graphs + tables}, shown, as_json)
 
 

@@ -7,7 +7,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, count
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,13 +80,6 @@ def make_folder(out: Path) -> Path:
     return out
 
 
-def _new_folder(name: str) -> Path:
-    """Return the path of a folder in ``runs/`` that does not exist yet."""
-    wanted = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    candidates = (wanted.with_name(f"{wanted.name}-{number}") for number in count(2))
-    return next(folder for folder in chain([wanted], candidates) if not folder.exists())
-
-
 @contextmanager
 def results_folder(work: WorkOptions, name: str) -> Iterator[Path]:
     """Make and lock the folder for the results, called ``name`` in ``runs/`` without ``--out``.
@@ -98,7 +91,7 @@ def results_folder(work: WorkOptions, name: str) -> Iterator[Path]:
 
     if work.resume and work.out is None:
         raise BadInput("--resume needs --out DIR, the folder of the run to continue")
-    out = work.out or _new_folder(name)
+    out = work.out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S-%f}"
     with holding(make_folder(out)):
         if not work.resume and not is_empty(out):
             raise BadInput(
