@@ -82,7 +82,7 @@ def test_own_terms_are_those_of_the_node_itself(order: tuple[int, ...]) -> None:
         else:
             hidden = np.outer(first[:, node], units[node]) * (reading.outputs[0] > 0)
             second = reading.adjacencies[1].toarray()[node]
-            logits = (second @ hidden) @ reading.layers[1].polynomial.weights[0].T
+            logits = (second @ hidden) @ reading.layers[1].weights[0].T
         expected[node] = margins(logits[None])[0]
     np.testing.assert_allclose(own, expected - expected.mean(axis=0), atol=1e-9)
     # What single neighbours contribute adds up to the terms of all neighbours.

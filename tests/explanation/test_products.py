@@ -19,7 +19,7 @@ from crossgcn.explanation.reading import read_layer, read_model
 
 @given(seed=st.integers(0, 10_000), order=st.integers(1, 4))
 def test_weights_are_those_of_plain_enumeration(seed: int, order: int) -> None:
-    layer = read_layer(draw_transform(3, 2, order, seed), 0).polynomial
+    layer = read_layer(draw_transform(3, 2, order, seed), 0)
     expected = enumerate_terms(layer)
     for length in range(1, min(2, order) + 1):
         names = [name for name in expected if len(name) == len(set(name)) == length]
@@ -50,7 +50,7 @@ def test_the_strongest_are_those_of_plain_enumeration(
         patch.setattr("crossgcn.explanation.products.TOP", top)
         patch.setattr("crossgcn.explanation.products._AT_ONCE", 12)
         found = products(reading, Names(space, ("0", "1", "2")))
-    everything = enumerate_terms(reading.layers[0].polynomial)
+    everything = enumerate_terms(reading.layers[0])
     for output in range(3):
         for length in (1, 2):
             sizes = []

@@ -189,7 +189,7 @@ def _check_classes(classes: Sequence[Any] | None, model: nn.Module) -> tuple[str
     if isinstance(model, CrossHops):
         num_scores = model.readout.out_channels
     else:
-        num_scores = len(read_layers(model)[-1].polynomial.bias)
+        num_scores = len(read_layers(model)[-1].bias)
     if classes is None:
         return ("target",) if num_scores == 1 else tuple(map(str, range(num_scores)))
     if len(classes) != num_scores:

@@ -69,8 +69,7 @@ class HopExplainer(Explainer):
 
     def class_scores(self, node: int, projected: Floats) -> Floats:
         """Return the scores of classes for other projections of a node's columns."""
-        scores = self._of_classes.mean_of_bags(self._of_classes.evaluate(projected))
-        return np.asarray(scores + self._of_classes.bias)
+        return self._of_classes.mean(self._of_classes.evaluate(projected))
 
     def _sample(self) -> Ints:
         """Return all nodes, or as many as fit into memory."""
@@ -81,7 +80,7 @@ class HopExplainer(Explainer):
         return np.unique(np.random.default_rng(0).choice(nodes, most, replace=False))
 
     def _scores(self, evaluated: Floats) -> Floats:
-        return np.asarray(self.polynomial.mean_of_bags(evaluated) + self.polynomial.bias)
+        return self.polynomial.mean(evaluated)
 
     def neighbours(self, node: int) -> tuple[Ints, Floats]:
         """Return the neighbours of a node, and how much its scores change without each.

@@ -47,7 +47,7 @@ class LayeredExplainer(Explainer):
         self._margin = deviation * margins(len(names.classes), names.pair(contrast))
         columns = layer_columns(names, of_sums=reading.of_sums, has_edges=reading.has_edges)
         super().__init__(
-            names, columns, len(set(names.features.fields)), reading.layers[0].polynomial, contrast
+            names, columns, len(set(names.features.fields)), reading.layers[0], contrast
         )
         self._last = reading.layers[1] if len(reading.layers) == 2 else None
         identity = sp.eye_array(self.num_nodes, format="csr")
@@ -58,7 +58,7 @@ class LayeredExplainer(Explainer):
         self._readout = self._margin.T
         if self._last is not None:
             self._active = (reading.outputs[0] > 0).astype(np.float64)
-            self._readout = (self._margin @ self._last.polynomial.weights[0]).T
+            self._readout = (self._margin @ self._last.weights[0]).T
         if reading.has_edges and not reading.of_sums:
             self.near = sp.csr_array(self._first - sp.diags_array(self._first.diagonal()))
 
@@ -94,12 +94,11 @@ class LayeredExplainer(Explainer):
         total: Any = 0.0
         for weight, near, share in zip(row.data, row.indices, back, strict=True):
             hidden = np.maximum(outputs[near] + share * change, 0.0)
-            total = total + weight * (
-                hidden if last.aggregate_first else sum(last.apply(hidden, None))
-            )
+            part = hidden if last.aggregate_first else last.evaluate(last.project(hidden))
+            total = total + weight * part
         if last.aggregate_first:
-            total = sum(last.apply(total, None))
-        return np.asarray(total + last.polynomial.bias)
+            total = last.evaluate(last.project(total))
+        return np.asarray(total + last.bias)
 
     def neighbours(self, node: int) -> tuple[Ints, Floats]:
         """Return the neighbours of a node, and what each contributes beyond an average node."""
@@ -128,11 +127,11 @@ class LayeredExplainer(Explainer):
     def _others(self, constant: Floats) -> Iterator[tuple[Key, Floats]]:
         """Yield what the place in the graph contributes, and crosses of hidden units."""
         position, hidden_crosses = len(self.columns) - 2, len(self.columns) - 1
-        first_bias = self.reading.layers[0].polynomial.bias
+        first_bias = self.reading.layers[0].bias
         biases = self._second @ (first_bias * self._active) @ self._readout
         constants = np.tile(constant, (self.num_nodes, 1))
         yield (position,), self._to_scores(constants) + biases
-        if self._last is not None and self._last.polynomial.order > 1:
+        if self._last is not None and self._last.order > 1:
             yield (hidden_crosses,), self.reading.crosses @ self._margin.T
 
     @cached_property

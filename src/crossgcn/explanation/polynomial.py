@@ -31,6 +31,7 @@ class Polynomial:
         order_weights: :math:`\alpha`, ``[order, units]``; the first row is part of the weights.
         readout: ``[units, bags * outputs]``, zero between a unit and other bags.
         bias: Mean over bags, ``[outputs]``. :meth:`evaluate` leaves it out.
+        aggregate_first: Of a layer: whether it sums over neighbours before it multiplies.
     """
 
     weights: Floats
@@ -38,6 +39,7 @@ class Polynomial:
     readout: Floats
     bias: Floats
     bags: int = 1
+    aggregate_first: bool = False
 
     @classmethod
     def of_model(cls, model: CrossHops, margin: Floats) -> Polynomial:
@@ -89,9 +91,9 @@ class Polynomial:
         scores: Floats = (projected[0] + self.crosses(projected)) @ self.readout
         return scores
 
-    def mean_of_bags(self, scores: Floats) -> Floats:
-        """Return ``[rows, outputs]`` from the scores of all bags."""
-        mean: Floats = scores.reshape(len(scores), self.bags, -1).mean(axis=1)
+    def mean(self, evaluated: Floats) -> Floats:
+        """Return the mean over bags with the bias, ``[rows, outputs]``."""
+        mean: Floats = evaluated.reshape(len(evaluated), self.bags, -1).mean(axis=1) + self.bias
         return mean
 
 

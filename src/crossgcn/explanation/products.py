@@ -105,7 +105,7 @@ def products(reading: Reading, names: Names, reason: str = "") -> Products:
     columns, fields = reading.inputs.tocsc(), names.features.fields
     scope = "both" if reading.has_edges else "own"
     records = []
-    for pairs in (False, True)[: reading.layers[0].polynomial.order]:
+    for pairs in (False, True)[: reading.layers[0].order]:
         best = _strongest(reading, np.unique(np.array(fields), return_inverse=True)[1], pairs)
         for output, (tuples, weights, sizes) in zip(outputs, best, strict=True):
             for each, weight, size in zip(tuples, weights.tolist(), sizes.tolist(), strict=True):
@@ -146,7 +146,7 @@ def _strongest(reading: Reading, fields: Ints, pairs: bool) -> list[tuple[Ints, 
         fields: Number of the column of each feature.
         pairs: Products of two features, or else single features.
     """
-    layer, readout = reading.layers[0].polynomial, _readout(reading)
+    layer, readout = reading.layers[0], _readout(reading)
     readout = margins(len(readout)) @ readout
     best = [(np.zeros((0, 1 + pairs), np.int64), np.zeros(0), np.zeros(0))] * len(readout)
     for tuples, means, squares in _occurring(reading.inputs, fields, pairs):
@@ -186,7 +186,7 @@ def _occurring(
 
 def _readout(reading: Reading) -> Floats:
     """Return the weight of each unit of the first layer for each class, ``[classes, units]``."""
-    out = np.eye(len(reading.layers[-1].polynomial.bias))
+    out = np.eye(len(reading.layers[-1].bias))
     for layer, hidden in zip(reading.layers[:0:-1], reading.outputs[-2::-1], strict=True):
-        out = (out @ layer.polynomial.weights[0]) * (hidden > 0).mean(axis=0)
+        out = (out @ layer.weights[0]) * (hidden > 0).mean(axis=0)
     return out

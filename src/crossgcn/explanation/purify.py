@@ -196,7 +196,7 @@ class _Parts:
             return []
 
         def strength(key: Key) -> float:
-            contributions = self._polynomial.mean_of_bags(self.interaction(key))
+            contributions = self._polynomial.mean(self.interaction(key))
             return -float(contributions.std(axis=0).max())
 
         return sorted(sorted(keys, key=strength)[:most])

@@ -20,31 +20,6 @@ from crossgcn.models.node_classifier import NodeClassifier
 
 
 @dataclass(frozen=True)
-class Layer:
-    """One layer: the polynomial of its units, before or after the sum over neighbours."""
-
-    polynomial: Polynomial
-    aggregate_first: bool = False
-
-    def apply(self, x: Any, adjacency: Any) -> tuple[Floats, Floats]:
-        """Return the layer's output in two parts, first order and crosses, without the bias.
-
-        Args:
-            x: The input, dense or sparse.
-            adjacency: Weights of the sum over neighbours; ``None`` for a layer without a graph,
-                or if ``x`` is already summed over neighbours.
-        """
-        if self.aggregate_first and adjacency is not None:
-            x, adjacency = adjacency @ x, None
-        projected = self.polynomial.project(x)
-        parts = projected[0], self.polynomial.crosses(projected)
-        if adjacency is None:
-            return parts
-        linear, crosses = (np.asarray(adjacency @ part) for part in parts)
-        return linear, crosses
-
-
-@dataclass(frozen=True)
 class Reading:
     """What a model computes on a graph, layer by layer.
 
@@ -58,7 +33,7 @@ class Reading:
         crosses: What the crosses of the last layer add to its output.
     """
 
-    layers: tuple[Layer, ...]
+    layers: tuple[Polynomial, ...]
     adjacencies: tuple[Any, ...]
     inputs: sp.csr_array
     outputs: tuple[Floats, ...]
@@ -91,34 +66,38 @@ def read_model(model: nn.Module, data: Data) -> Reading:
         BadInput: If the model does not fit the graph.
     """
     layers = read_layers(model)
-    features, wanted = _features(data), layers[0].polynomial.weights.shape[2]
-    if features.shape[1] != wanted:
+    x: Any = _features(data)
+    if x.shape[1] != layers[0].weights.shape[2]:
         raise BadInput(
-            f"the graph has {features.shape[1]} features per node, but the model takes {wanted}; "
-            "give the graph it was trained on, or one encoded in the same way"
+            f"the graph has {x.shape[1]} features per node, but the model takes "
+            f"{layers[0].weights.shape[2]}; give the graph it was trained on, or one encoded in "
+            "the same way"
         )
     adjacencies = tuple(_adjacency(module, data) for module in _modules(model))
-    first, *others = adjacencies
-    inputs = features
-    if layers[0].aggregate_first and first is not None:
-        inputs, first = sp.csr_array(first @ features), None
-        inputs.eliminate_zeros()
+    if layers[0].aggregate_first and adjacencies[0] is not None:
+        x = sp.csr_array(adjacencies[0] @ x)
+    inputs = x
+    inputs.eliminate_zeros()
     inputs.sort_indices()
     outputs: list[Floats] = []
-    x: Any = inputs
-    for layer, adjacency in zip(layers, (first, *others), strict=True):
-        linear, crosses = layer.apply(x, adjacency)
-        outputs.append(linear + crosses + layer.polynomial.bias)
+    for layer, adjacency in zip(layers, adjacencies, strict=True):
+        if layer.aggregate_first and adjacency is not None and outputs:
+            x = adjacency @ x
+        projected = layer.project(x)
+        linear, crosses = projected[0], layer.crosses(projected)
+        if not layer.aggregate_first and adjacency is not None:
+            linear, crosses = adjacency @ linear, adjacency @ crosses
+        outputs.append(np.asarray(linear + crosses + layer.bias))
         x = np.maximum(outputs[-1], 0.0)
     return Reading(layers, adjacencies, inputs, tuple(outputs), crosses)
 
 
-def read_layers(model: nn.Module) -> tuple[Layer, ...]:
+def read_layers(model: nn.Module) -> tuple[Polynomial, ...]:
     """Read the weights of a model, without a graph; see :func:`read_model`."""
     return tuple(read_layer(module, position) for position, module in enumerate(_modules(model)))
 
 
-def read_layer(module: nn.Module, position: int) -> Layer:
+def read_layer(module: nn.Module, position: int) -> Polynomial:
     """Read the polynomial of a layer; ``position`` (from 0) is for error messages."""
     where, conv = f"layer {position + 1}", isinstance(module, CrossGCNConv)
     if isinstance(module, CrossGCNConv):
@@ -143,13 +122,13 @@ def read_layer(module: nn.Module, position: int) -> Layer:
     used = np.flatnonzero(alpha.any(axis=1))  # Orders of weight 0 are left out.
     order = max(1, int(used.max(initial=0)) + 1)
     units = weight.shape[1]
-    polynomial = Polynomial(
+    return Polynomial(
         np.concatenate([first[np.newaxis], weight[:order]]),
         alpha[:order],
         np.eye(units),
         np.zeros(units) if bias is None else as_array(bias),
+        aggregate_first=conv and bool(module.aggregate_first),
     )
-    return Layer(polynomial, conv and bool(module.aggregate_first))
 
 
 def _refuse(what: str) -> NotASum:
