@@ -1,7 +1,11 @@
-"""Tables in DuckDB and in Parquet: their columns, trainings on them, and what is refused."""
+"""Tables in DuckDB, Parquet and text: their columns, what is refused, and what is left behind."""
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +17,7 @@ from conftest_fixtures import Command
 from engine_tables import columns_of, draw_tables, largest_difference
 
 from crossgcn.data.tables.plan import TableChoices
-from crossgcn.errors import BadInput
+from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.engine_hops import write_hops
 from crossgcn.graph.hop_file import HopTable, read_hop_file
 from crossgcn.graph.hops import HopColumns
@@ -21,80 +25,86 @@ from crossgcn.graph.hops import HopColumns
 pytest.importorskip("ibis")
 duckdb = pytest.importorskip("duckdb")
 
-
-def write_tables(folder: Path, num_nodes: int = 400, num_edges: int = 1500) -> None:
-    nodes, edges = draw_tables(num_nodes, num_edges)
-    nodes.to_parquet(folder / "nodes.parquet")
-    edges.to_parquet(folder / "edges.parquet")
+NODES, EDGES, OUT = Path("nodes.parquet"), Path("edges.parquet"), Path("columns.parquet")
+TWO = ("nodes", "edges")
 
 
-def store(folder: Path, nodes: str, edges: str, **more: Any) -> HopTable:
-    out = folder / "columns.parquet"
-    write_hops(nodes, edges, out=out, choices=TableChoices(target="buys"), **more)
-    return read_hop_file(out)
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write two tables to a new current folder."""
+    monkeypatch.chdir(tmp_path)
+    write_tables(*draw_tables(400, 1500))
 
 
-def locate(folder: Path, kind: str) -> tuple[str, str]:
-    """Write both tables in another way, and return where they are."""
-    if kind == "duckdb":
-        with duckdb.connect(folder / "shop.duckdb") as database:
-            for name in ("nodes", "edges"):
-                database.execute(f"create table {name} as from '{folder / name}.parquet'")
-        return f"{folder}/shop.duckdb::nodes", f"{folder}/shop.duckdb::main.edges"
-    places = []
-    for name in ("nodes", "edges"):
-        table = pd.read_parquet(folder / f"{name}.parquet")
-        if kind == "csv":
-            table.to_csv(folder / f"{name}.csv", index=False)
-            places.append(f"{folder / name}.csv")
-        else:
-            (folder / name / "more").mkdir(parents=True)
-            half = len(table) // 2
-            table[half:].to_parquet(folder / name / "a.parquet")
-            table[:half].to_parquet(folder / name / "more" / "b.parquet")
-            places.append(str(folder / name))
-    return places[0], places[1]
+def write_tables(nodes: pd.DataFrame, edges: pd.DataFrame) -> None:
+    nodes.to_parquet(NODES)
+    edges.to_parquet(EDGES)
 
 
-def test_duckdb_gives_the_columns_of_tables_in_memory(tmp_path: Path) -> None:
-    write_tables(tmp_path, 20_000, 80_000)
-    table = store(tmp_path, *locate(tmp_path, "duckdb"), memory_limit=256 << 20, threads=2)
-    assert largest_difference(table, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
+def write_database(*statements: str) -> None:
+    with duckdb.connect("shop.duckdb") as database:
+        for name in TWO:
+            database.execute(f"create table {name} as from '{name}.parquet'")
+        for statement in statements:
+            database.execute(statement)
+
+
+def store(nodes: str = str(NODES), edges: str = str(EDGES), **more: Any) -> HopTable:
+    more = {"out": OUT, "choices": TableChoices(target="buys"), **more}
+    write_hops(nodes, edges, **more)
+    return read_hop_file(Path(more["out"]))
+
+
+def test_duckdb_gives_the_columns_of_tables_in_memory() -> None:
+    write_tables(*draw_tables(20_000, 80_000))
+    write_database()
+    places = ("shop.duckdb::nodes", "shop.duckdb::main.edges")
+    table = store(*places, memory_limit=256 << 20, threads=2)
+    assert largest_difference(table, NODES, EDGES) < 1e-6
     degrees = torch.bincount(table.data.edge_index[0], minlength=20_000)
     assert int((degrees == 0).sum()) >= 2000  # isolated nodes, which get the prior
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
 
 
 @pytest.mark.parametrize("kind", ["folder", "csv"])
-def test_folders_and_text_give_the_columns_of_tables_in_memory(tmp_path: Path, kind: str) -> None:
-    write_tables(tmp_path)
-    table = store(tmp_path, *locate(tmp_path, kind))
-    assert largest_difference(table, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
+def test_folders_and_text_give_the_columns_of_tables_in_memory(kind: str) -> None:
+    """Also where a name has brackets, which are no pattern, and where it is a link."""
+    for name in TWO:
+        table = pd.read_parquet(f"{name}.parquet")
+        if kind == "csv":
+            text = table.to_csv(index=False, sep=";", quoting=1)
+            Path(f"{name}.csv").write_text("\ufeff" + text, newline="\r\n")
+            Path(f"{name}[1].csv").symlink_to(f"{name}.csv")
+        else:
+            half, parts = len(table) // 2, Path(f"{name}[1]")
+            (parts / "more").mkdir(parents=True)
+            table[half:].to_parquet(parts / "a.parquet")
+            table[:half].to_parquet(parts / "more" / "b.parquet")
+            Path(f"{name}1").mkdir()
+            table.assign(id="x").to_parquet(Path(f"{name}1", "a.parquet"))
+    ending = ".csv" if kind == "csv" else ""
+    table = store(f"nodes[1]{ending}", f"edges[1]{ending}", out="columns[1].parquet")
+    assert largest_difference(table, NODES, EDGES) < 1e-6
 
 
-def test_edges_of_weight_0_join_nobody(tmp_path: Path) -> None:
+def test_edges_of_weight_0_join_nobody() -> None:
     nodes, edges = draw_tables(50, 90)
-    nodes.to_parquet(tmp_path / "nodes.parquet")
-    edges.assign(weight=0.0).to_parquet(tmp_path / "edges.parquet")
-    table = store(tmp_path, f"{tmp_path}/nodes.parquet", f"{tmp_path}/edges.parquet")
+    write_tables(nodes, edges.assign(weight=0.0))
+    table = store()
     assert table.data.num_edges == 0
-    assert largest_difference(table, tmp_path / "nodes.parquet", tmp_path / "edges.parquet") < 1e-6
+    assert largest_difference(table, NODES, EDGES) < 1e-6
 
 
 @pytest.mark.parametrize("kind", ["int64", "uint64"])  # the latter beyond the signed ones
-def test_integers_are_ids_of_directed_edges(
-    tmp_path: Path, kind: Literal["int64", "uint64"]
-) -> None:
+def test_integers_are_ids_of_directed_edges(kind: Literal["int64", "uint64"]) -> None:
     nodes, edges = draw_tables(300, 900)
     first = 2**63 if kind == "uint64" else 0
     numbers = {node: first + 7 * int(node[1:]) for node in nodes["id"]}
     nodes["id"] = nodes["id"].map(numbers).astype(kind)
     for end in ("source", "target"):
         edges[end] = edges[end].map(numbers).astype(kind)
-    nodes.drop(columns="joined").to_parquet(tmp_path / "nodes.parquet")
-    edges.to_parquet(tmp_path / "edges.parquet")
-    places = [f"{tmp_path / name}.parquet" for name in ("nodes", "edges")]
-    table = store(tmp_path, places[0], places[1], directed=True, hops=3)
+    write_tables(nodes.drop(columns="joined"), edges)
+    table = store(directed=True, hops=3)
     assert [*table.ids] == [*map(str, nodes["id"])]
     data = table.data
     assert data.directed and table.columns.plan.hops == 3
@@ -125,26 +135,37 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_tables_are_named_with_the_remedy(tmp_path: Path, case: str) -> None:
-    write_tables(tmp_path)
+def test_bad_tables_are_named_with_the_remedy(case: str) -> None:
     nodes, edges, message = BAD[case]
-    locate(tmp_path, "duckdb")
-    with duckdb.connect(tmp_path / "shop.duckdb") as database:
-        database.execute(f"create table bad_nodes as {nodes or 'from nodes'}")
-        database.execute(f"create table bad_edges as {edges or 'from edges'}")
-    places = [f"{tmp_path}/shop.duckdb::bad_{name}" for name in ("nodes", "edges")]
+    write_database(
+        f"create table bad_nodes as {nodes or 'from nodes'}",
+        f"create table bad_edges as {edges or 'from edges'}",
+    )
     with pytest.raises(BadInput, match=message):
-        store(tmp_path, places[0], places[1])
-    assert not (tmp_path / "columns.parquet").exists()
+        store("shop.duckdb::bad_nodes", "shop.duckdb::bad_edges")
+    assert not OUT.exists()
 
 
-def test_too_many_features_name_the_widest_column(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_tables(tmp_path)
+def test_a_row_of_a_text_file_that_does_not_fit_is_refused() -> None:
+    header, *rows = pd.read_parquet(EDGES).to_csv(index=False).splitlines()
+    Path("edges.csv").write_text("\n".join([header, *rows[:50], "n1", *rows[50:], ""]))
+    with pytest.raises(BadInput, match=r"edges.csv, row 52: 1 cell.s. where the header has 3"):
+        store(edges="edges.csv")
+
+
+def test_a_view_of_a_duckdb_file_is_not_run() -> None:
+    Path("secret.txt").write_text("secret")
+    secret = "(select content from read_text('secret.txt')) as told"
+    write_database(f"create view seen as select *, {secret} from 'nodes.parquet'")
+    message = r"shop.duckdb::seen is a view, .*: CREATE TABLE new AS SELECT \* FROM seen"
+    with pytest.raises(BadInput, match=message):
+        store("shop.duckdb::seen", "shop.duckdb::edges")
+
+
+def test_too_many_features_name_the_widest_column(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crossgcn.data.engines.tables.MOST_FEATURES", 10)
     with pytest.raises(BadInput, match=r"may have 10; .* are of column joined: leave it out"):
-        store(tmp_path, f"{tmp_path}/nodes.parquet", f"{tmp_path}/edges.parquet")
+        store()
 
 
 @pytest.mark.parametrize(
@@ -155,24 +176,21 @@ def test_too_many_features_name_the_widest_column(
         ("shop.duckdb", "give .*shop.duckdb::TABLE"),
         ("text.duckdb::nodes", "cannot be opened by DuckDB"),
         ("nodes.parquet::nodes", "only a DuckDB file has tables"),
-        (".", "is a folder without files that end in .parquet"),
+        ("empty", "is a folder without files that end in .parquet"),
         ("text.txt", "the ending '.txt' is none of"),
     ],
 )
-def test_places_without_a_table_are_refused(tmp_path: Path, place: str, message: str) -> None:
-    write_tables(tmp_path)
-    locate(tmp_path, "duckdb")
+def test_places_without_a_table_are_refused(place: str, message: str) -> None:
+    write_database()
     for name in ("text.duckdb", "text.txt"):
-        (tmp_path / name).write_text("no table")
-    if place == ".":
-        (tmp_path / "empty").mkdir()
-        place = "empty"
+        Path(name).write_text("no table")
+    Path("empty").mkdir()
     with pytest.raises(BadInput, match=message):
-        store(tmp_path, f"{tmp_path}/{place}", f"{tmp_path}/shop.duckdb::edges")
+        store(place, "shop.duckdb::edges")
 
 
 def test_a_spark_that_is_not_there_and_packages_that_are_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crossgcn: Command
+    monkeypatch: pytest.MonkeyPatch, crossgcn: Command
 ) -> None:
     def refuse(*_: Any) -> None:
         raise ConnectionRefusedError("Connection refused")
@@ -182,16 +200,75 @@ def test_a_spark_that_is_not_there_and_packages_that_are_missing(
     done = crossgcn("hops", f"{at}::nodes", f"{at}::edges", "--target", "y", "--out", "g.parquet")
     assert done.returncode == 2
     assert f"{at} does not answer (Connection refused); give the address" in done.stderr
-    write_tables(tmp_path)
-    file = f"{tmp_path}/nodes.parquet"
     with pytest.raises(BadInput, match="are in different places"):
-        store(tmp_path, f"{at}::nodes", file)
+        store(f"{at}::nodes")
     with pytest.raises(BadInput, match="names no table"):
-        store(tmp_path, at, file)
+        store(at)
     monkeypatch.setattr("crossgcn.data.engines.connect._check_answers", lambda server: None)
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(BadInput, match=r"pip install 'crossgcn\[spark\]'"):
-        store(tmp_path, f"{at}::nodes", f"{at}::edges")
+        store(f"{at}::nodes", f"{at}::edges")
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(BadInput, match=r"pip install 'crossgcn\[duckdb\]'"):
-        store(tmp_path, file, file)
+        store()
+
+
+def left_over() -> set[str]:
+    """Return what lies in the current folder besides the tables."""
+    names = ("nodes", "edges")
+    return {path.name for path in Path().iterdir() if path.stem not in names}
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages: list[str] = []
+    for out, words in (
+        ("none/columns.parquet", "its folder does not exist; make none first"),
+        ("columns", "give the Parquet file to write"),
+        ("nodes.parquet/x.parquet", "its folder does not exist"),
+        ("edges.parquet", "is where the table edges.parquet is: give another"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            store(out=out, show=stages.append)
+    assert stages == [] and left_over() == set()
+
+    def fill_disk(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", fill_disk)
+        with pytest.raises(WorkFailed, match="No space left on device"):
+            store()
+    assert left_over() == set()
+    OUT.write_bytes(b"earlier")
+    store()
+    assert left_over() == {OUT.name} and read_hop_file(OUT).data.num_nodes == 400
+
+
+KILLED = """
+import os, signal
+from crossgcn.data.tables.plan import TableChoices
+from crossgcn.graph.engine_hops import write_hops
+def stop(stage):
+    if stage == "hop 2: means over neighbours":
+        os.kill(os.getpid(), signal.SIGKILL)
+choices = TableChoices(target="buys")
+write_hops("nodes.parquet", "edges.parquet", out="columns.parquet", choices=choices, show=stop)
+"""
+
+
+def test_what_a_killed_process_left_is_removed() -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert [name for name in left_over() if name.endswith(".hops")] != []
+    store()
+    assert left_over() == {OUT.name}
+
+
+def test_one_process_at_a_time_writes_a_file() -> None:
+    def start_another(stage: str) -> None:
+        if stage == "reading the nodes":
+            script = KILLED.replace("SIGKILL", "SIGTERM")
+            done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+            assert f"{OUT} is being written by process {os.getpid()}" in done.stderr.decode()
+
+    store(show=start_another)
