@@ -246,7 +246,14 @@ def _read_edges(
         edge_weight = None if (edges.data == 1).all() else edges.data
     else:
         ends = _read_ends(edges)
-    weights = None if edge_weight is None else _read_weights(edge_weight, ends.shape[1])
+    weights = None
+    if edge_weight is not None:
+        weights = torch.from_numpy(_array(edge_weight).astype(np.float32))
+        if weights.shape != (ends.shape[1],):
+            raise BadInput(
+                f"edge_weight has shape {list(weights.shape)}; give one number per edge, "
+                f"[{ends.shape[1]}]"
+            )
     if names is not None:
         ends = names.get_indexer(pd.Index(ends.ravel())).reshape(ends.shape)
         kept = (ends >= 0).all(axis=0)
@@ -280,23 +287,6 @@ def _read_ends(edges: Any) -> Array:
             f"integers [2, edges]{hint}, a sparse adjacency [rows, rows], or a PyG Data"
         )
     return ends.astype(np.int64)
-
-
-def _read_weights(edge_weight: Any, num_edges: int) -> Tensor:
-    weights = _array(edge_weight)
-    if weights.shape != (num_edges,) or weights.dtype.kind not in "iuf":
-        raise BadInput(
-            f"edge_weight is {weights.dtype} {list(weights.shape)}; give numbers [{num_edges}], "
-            "one per edge"
-        )
-    weights = weights.astype(np.float32)
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if len(bad):
-        raise BadInput(
-            f"edge_weight[{bad[0]}] is {weights[bad[0]]} ({len(bad)} such in all); give weights "
-            "that are finite and not negative"
-        )
-    return torch.from_numpy(weights)
 
 
 def _array(values: Any) -> Array:

@@ -4,7 +4,7 @@
 ``config.json``, ...      the chosen model, as :mod:`~crossgcn.training.checkpoints` saves it
 ``chosen.json``           which run it comes from, and the SHA-256 of the files below and of
                           the file of ``crossgcn hops`` that holds the graph, if one does
-``graph.npz``             the graph otherwise, unless it is a known dataset
+``graph.npz``             the graph otherwise
 ``nodes.json``            the ids and the names of its nodes, if they have any
 ``splits.npz``            which nodes trained, validated and tested, by split
 ``MODEL/split-NN/``       every run, with its record, learning curve and model
@@ -25,8 +25,6 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.datasets.catalogue import CATALOGUE
-from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.files import (
     read_hashed_json,
     read_json_object,
@@ -48,7 +46,7 @@ from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.checkpoints import CONFIG, MODEL_FILES, SavedModel, copy_model, load_saved
 from crossgcn.training.config import RunConfig
-from crossgcn.training.records import EPOCHS, RECORD, describe_dataset
+from crossgcn.training.records import EPOCHS, RECORD
 
 if TYPE_CHECKING:
     from crossgcn.experiments.experiment import Experiment
@@ -175,8 +173,8 @@ def choose_model(
 ) -> FinishedRun:
     """Save the model with the best validation score, the graph and the splits with its runs.
 
-    Of equal runs the first is chosen. Test nodes are not used. The graph is saved unless it can be
-    loaded by name, or is that of a ``hop_file``.
+    Of equal runs the first is chosen. Test nodes are not used. The graph is saved unless it is that
+    of a ``hop_file``.
 
     Args:
         folder: Where the experiment, of one configuration, saved its models.
@@ -191,17 +189,17 @@ def choose_model(
     about: dict[str, Any] = {
         "run": f"{model}/{chosen.folder.name}",
         "runs": [f"{model}/{run.folder.name}" for run in runs],
-        "dataset": describe_dataset(data),
+        "dataset": data.name,
     }
     if hop_file is not None:
         about["hop_file"] = str(hop_file.resolve())
         about["hop_file_sha256"] = sha256_of_file(hop_file)
-    elif not _is_known(data):
+    else:
         save_graph(folder / GRAPH, data)
         nodes = {"ids": ids, "names": names}
         write_json(folder / NODES, {key: each and list(each) for key, each in nodes.items()})
     copy_model(chosen.folder, folder)
-    files = [name for name in (SPLITS, NODES) if (folder / name).exists()]
+    files = [name for name in (SPLITS, GRAPH, NODES) if (folder / name).exists()]
     files += [f"{run}/{name}" for run in about["runs"] for name in (RECORD, EPOCHS, *MODEL_FILES)]
     about["files"] = sha256_of_files(folder, files)
     write_hashed_json(folder / CHOSEN, about)
@@ -238,21 +236,10 @@ def open_run(folder: Path) -> RunFolder:
         raise BadInput(f"{folder}: lacks a part of a run ({error!r}); {_IF_CHANGED}") from None
 
 
-def _is_known(data: Data) -> bool:
-    """Return whether a graph is the catalogue's, which a file of that name is not."""
-    if data.name not in CATALOGUE:
-        return False
-    try:
-        return describe_dataset(load_dataset(data.name)) == describe_dataset(data)
-    except BadInput:  # not on this machine
-        return False
-
-
 def _open_graph(
     folder: Path, about: dict[str, Any]
 ) -> tuple[Data, Sequence[str], Sequence[str] | None]:
     """Return the graph of the training, and the ids and names of its nodes."""
-    expected, source = about["dataset"], folder / GRAPH
     ids: Sequence[str] | None = None
     names: Sequence[str] | None = None
     if "hop_file" in about:
@@ -266,18 +253,11 @@ def _open_graph(
         refuse_changed_files(source.parent, {source.name: about["hop_file_sha256"]}, again)
         table = read_hop_file(source)
         data, ids = table.data, table.ids
-    elif (folder / NODES).exists():
-        data = read_graph(source)
+    else:
+        data = read_graph(folder / GRAPH)
         nodes = read_json_object(folder / NODES, _IF_MISSING, _IF_CHANGED)
         ids, names = (each and tuple(each) for each in (nodes["ids"], nodes["names"]))
-    else:
-        data = load_dataset(expected["name"])
-    data.name = expected["name"]
-    if describe_dataset(data) != expected:
-        raise BadInput(
-            f"{source}: is not the graph the model was trained on (its SHA-256 is another one); "
-            f"{_IF_CHANGED}"
-        )
+    data.name = about["dataset"]
     return data, ids or tuple(map(str, range(data.num_nodes))), names
 
 
