@@ -83,8 +83,8 @@ def test_folders_and_text_give_the_columns_of_tables_in_memory(kind: str) -> Non
             Path(f"{name}1").mkdir()
             table.assign(id="x").to_parquet(Path(f"{name}1", "a.parquet"))
     ending = ".csv" if kind == "csv" else ""
-    table = store(f"nodes[1]{ending}", f"edges[1]{ending}", out="columns[1].parquet")
-    assert largest_difference(table, NODES, EDGES) < 1e-6
+    stored = store(f"nodes[1]{ending}", f"edges[1]{ending}", out="columns[1].parquet")
+    assert largest_difference(stored, NODES, EDGES) < 1e-6
 
 
 def test_edges_of_weight_0_join_nobody() -> None:
