@@ -7,23 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.class_weight import compute_class_weight
 
-from crossgcn.errors import BadInput
-from crossgcn.estimator.base import GRAPH_ARGUMENTS, CrossGCNEstimator, Targets
-from crossgcn.estimator.labels import (
-    AUTO,
-    Labels,
-    encode_labels,
-    find_unlabelled,
-    read_column,
-    read_labels,
-    tidy_labels,
-)
+from crossgcn.estimator.base import GRAPH_ARGUMENTS, CrossGCNEstimator
+from crossgcn.estimator.labels import Labels
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -42,8 +31,10 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
     Other rows are refused. To predict new rows with their own graph, give ``edge_index`` to
     :meth:`predict`.
 
-    Rows whose label is ``-1``, NaN or ``None`` are part of the graph but not of the loss.
-    Features are not scaled: put a ``StandardScaler`` or a ``OneHotEncoder`` before it.
+    Rows whose label is ``-1``, NaN or ``None`` are part of the graph but not of the loss. (If all
+    other labels are ``1``, then ``-1`` and ``1`` are the two classes. With more classes, give
+    ``-1`` another name.) Features are not scaled: put a ``StandardScaler`` or a
+    ``OneHotEncoder`` before it.
 
     ``model="cross-hops"`` (:class:`~crossgcn.CrossHops`) is for tables. It crosses a row's own
     features with the means over its neighbours, scales both by itself, and is trained on batches
@@ -95,9 +86,6 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         validation_fraction: Fraction of each class that is held out to select the epoch by
             ``metric``. With ``None`` all labelled rows are trained on and the last epoch is kept,
             which is better if labels are few.
-        unlabelled: The value in ``y`` that means no label, or ``None`` if every row has one.
-            ``"auto"`` is ``-1``, unless all other labels are ``1``: then these are the two
-            classes. NaN and ``None`` always mean no label.
         graph: The graph, for tools that cannot pass ``edge_index`` to :meth:`fit`; in any of
             its forms.
         random_state: Decides the initial weights, the dropped entries and the held-out rows.
@@ -125,50 +113,30 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
     kind = "classifier"
 
     class_weight: str | Mapping[Any, float] | None = None
-    unlabelled: Any = AUTO
 
     score = CrossGCNEstimator.score  # not the mixin's, which counts rows without a label
 
-    def _read_targets(self, y: Any) -> Targets:
-        labels = read_labels(y)
-        classes, codes = encode_labels(labels, self.unlabelled)
-        weight: Any = self.class_weight
-        if isinstance(weight, Mapping):
-            known = tidy_labels(labels[codes.numpy() >= 0])
-            weight = tuple(compute_class_weight(dict(weight), classes=classes, y=known).tolist())
-        elif weight not in (None, "balanced"):
-            raise BadInput(
-                f"class_weight is {weight!r}; give 'balanced', or a mapping from class to weight"
-            )
-        return Targets(codes, classes, weight)
-
-    def _known_targets(self, y: Any) -> tuple[Labels, NDArray[np.bool_]]:
-        truth = read_labels(y)
-        return truth, ~find_unlabelled(truth, self.unlabelled, self.classes_)
-
     def decision_function(
-        self, X: Any, edge_index: Any = None, *, edge_weight: Any = None, node_index: Any = None
+        self, X: Any, edge_index: Any = None, *, node_index: Any = None
     ) -> NDArray[np.float64]:
         """Return the scores of each row before the softmax; with two classes, their difference.
 
         Without ``edge_index``, rows are found in the graph of the fit. With it, the arguments are
         those of :meth:`fit`, for these rows, which may be new ones.
         """
-        scores = self._score_rows(X, edge_index, edge_weight, node_index)
+        scores = self._score_rows(X, edge_index, node_index)
         return scores if scores.shape[1] > 2 else scores[:, 1] - scores[:, 0]
 
     def predict_proba(
-        self, X: Any, edge_index: Any = None, *, edge_weight: Any = None, node_index: Any = None
+        self, X: Any, edge_index: Any = None, *, node_index: Any = None
     ) -> NDArray[np.float64]:
         """Return the probability of each class; for arguments see :meth:`decision_function`."""
-        scores = self._score_rows(X, edge_index, edge_weight, node_index)
+        scores = self._score_rows(X, edge_index, node_index)
         return np.asarray(softmax(scores, axis=1))
 
-    def predict(
-        self, X: Any, edge_index: Any = None, *, edge_weight: Any = None, node_index: Any = None
-    ) -> Labels:
+    def predict(self, X: Any, edge_index: Any = None, *, node_index: Any = None) -> Labels:
         """Return the most probable class of each row, as :meth:`decision_function` takes them."""
-        scores = self._score_rows(X, edge_index, edge_weight, node_index)
+        scores = self._score_rows(X, edge_index, node_index)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
 
@@ -178,32 +146,22 @@ class CrossGCNRegressor(RegressorMixin, CrossGCNEstimator):  # type: ignore[misc
 
     It minimises the squared error on the standardised target and predicts in the target's unit.
     Rows whose target is NaN are part of the graph but not of the loss. Everything else is as in
-    :class:`~crossgcn.CrossGCNClassifier`: the graph, the parameters (without ``class_weight`` and
-    ``unlabelled``) and the fitted attributes (without ``classes_``). ``metric`` is ``"r2"`` by
-    default; ``"rmse"`` and ``"mae"`` are the others. ``validation_fraction`` is the fraction of
-    the rows with a target that is held out.
+    :class:`~crossgcn.CrossGCNClassifier`: the graph, the parameters (without ``class_weight``)
+    and the fitted attributes (without ``classes_``). ``metric`` is ``"r2"`` by default; ``"rmse"``
+    and ``"mae"`` are the others. ``validation_fraction`` is the fraction of the rows with a target
+    that is held out.
     """
 
     kind = "regressor"
 
     score = CrossGCNEstimator.score  # not the mixin's, which refuses NaN
 
-    def _read_targets(self, y: Any) -> Targets:
-        target = torch.from_numpy(np.array(read_column(y, np.float64)))
-        if target.isnan().all():
-            raise BadInput(f"y is NaN in all {len(target)} rows; give rows that have a target")
-        return Targets(target)
-
-    def _known_targets(self, y: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        truth = read_column(y, np.float64)
-        return truth, ~np.isnan(truth)
-
     def predict(
-        self, X: Any, edge_index: Any = None, *, edge_weight: Any = None, node_index: Any = None
+        self, X: Any, edge_index: Any = None, *, node_index: Any = None
     ) -> NDArray[np.float64]:
         """Return the number of each row, in the unit of the target.
 
         Without ``edge_index``, rows are found in the graph of the fit. With it, the arguments are
         those of :meth:`fit`, for these rows, which may be new ones.
         """
-        return self._score_rows(X, edge_index, edge_weight, node_index)[:, 0]
+        return self._score_rows(X, edge_index, node_index)[:, 0]
