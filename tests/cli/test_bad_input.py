@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from conftest_fixtures import Command
 
-from crossgcn.data.datasets.catalogue import PLANETOID_PARTS
-from crossgcn.data.datasets.registry import REGISTRY
+from crossgcn.data.datasets.catalogue import PLANETOID_PARTS, REGISTRY
 
 
 def assert_refused(done: CompletedProcess[str], *fragments: str) -> None:

@@ -23,7 +23,7 @@ HERE = [
 @pytest.fixture
 def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CROSSGCN_DATA", raising=False)
-    monkeypatch.setattr("crossgcn.data.datasets.registry.cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr("crossgcn.data.datasets.catalogue.cache_folder", lambda: tmp_path / "cache")
 
 
 @pytest.mark.parametrize("name", HERE)
@@ -100,7 +100,7 @@ def test_a_bare_machine_has_what_ships_or_is_drawn() -> None:
 
 def test_the_catalogue_and_the_sources_need_no_torch() -> None:
     script = (
-        "import sys, crossgcn.data.datasets.catalogue, crossgcn.data.datasets.registry; "
+        "import sys, crossgcn.data.datasets.catalogue; "
         "from crossgcn.data import DATASET_NAMES, available; "
         "sys.exit('torch' in sys.modules)"
     )

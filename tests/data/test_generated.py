@@ -8,8 +8,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data import load_dataset, plant_crosses, reddit400k_shaped
-from crossgcn.data.datasets.generated import citeseer_cross
-from crossgcn.data.datasets.planetoid import read_bundled_citeseer
+from crossgcn.data.datasets.load import citeseer_cross, read_bundled_citeseer
 from crossgcn.errors import BadInput
 from crossgcn.graph import edges_of_kind
 

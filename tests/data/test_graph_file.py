@@ -10,7 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.data import csr_tensor, read_graph, read_planetoid, save_graph
-from crossgcn.data.datasets.planetoid import read_bundled_citeseer
+from crossgcn.data.datasets.load import read_bundled_citeseer
 from crossgcn.errors import BadInput, WorkFailed
 
 CSR: dict[str, Any] = {
@@ -49,7 +49,7 @@ def test_the_bundled_graph_survives_a_round_trip(tmp_path: Path) -> None:
 
 @pytest.mark.skipif("CROSSGCN_DATA" not in os.environ, reason="CROSSGCN_DATA is not set")
 def test_the_bundled_graph_is_the_raw_one() -> None:
-    raw = read_planetoid(Path(os.environ["CROSSGCN_DATA"]) / "planetoid", "citeseer")
+    raw = read_planetoid("citeseer")
     assert_same(read_bundled_citeseer(), raw)
 
 

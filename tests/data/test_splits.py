@@ -11,7 +11,7 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn.data import Split, load_dataset, make_splits
-from crossgcn.data.datasets.registry import PLANETOID_NAMES
+from crossgcn.data.datasets.catalogue import PLANETOID_NAMES
 from crossgcn.data.splits import LABELS_SHA256
 from crossgcn.errors import BadInput
 

@@ -31,7 +31,7 @@ def python2_pickle(value: Any) -> bytes:
     return content.replace(b"scipy.sparse._csr", b"scipy.sparse.csr")
 
 
-def write_toy(folder: Path) -> dict[str, Any]:
+def write_toy(folder: Path) -> None:
     """Seven nodes: four known, test nodes 6 and 4, and 5 left out of test.index."""
     allx = np.array([[1, 0], [0, 1], [1, 1], [0, 2]], np.float32)
     ally = np.array([[1, 0], [0, 1], [0, 0], [1, 0]], np.int32)
@@ -45,6 +45,5 @@ def write_toy(folder: Path) -> dict[str, Any]:
         "graph": collections.defaultdict(list, {0: [1, 1, 0], 1: [], 6: [2], 3: [4]}),
     }
     for part, value in parts.items():
-        (folder / f"ind.toy.{part}").write_bytes(python2_pickle(value))
-    (folder / "ind.toy.test.index").write_text("6\n4\n")
-    return parts
+        (folder / f"ind.cora.{part}").write_bytes(python2_pickle(value))
+    (folder / "ind.cora.test.index").write_text("6\n4\n")

@@ -12,7 +12,7 @@ from rich.text import Text
 from crossgcn.cli.options import JSON, argument, option
 from crossgcn.cli.output import print_answer
 from crossgcn.cli.running import make_folder, status
-from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES
+from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES, available, fetch
 from crossgcn.errors import unknown_name
 
 data = typer.Typer(
@@ -23,7 +23,6 @@ data = typer.Typer(
 @data.command("list")
 def list_datasets(as_json: bool = JSON) -> None:
     """List the known datasets, their terms of use, and where each is read from."""
-    from crossgcn.data.datasets.registry import available
     from crossgcn.reports.terminal.tables import datasets_table
 
     graphs = [asdict(entry) | {"where": available(name)} for name, entry in CATALOGUE.items()]
@@ -55,8 +54,6 @@ def get_dataset(
     """Find a dataset, download it if necessary, and check its hashes."""
     if name not in DATASET_NAMES:
         raise unknown_name("dataset", name, DATASET_NAMES)
-
-    from crossgcn.data.datasets.registry import available, fetch
 
     path = None
     if name in TABLES:

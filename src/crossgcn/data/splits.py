@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.datasets.registry import locate_splits
+from crossgcn.data.datasets.catalogue import locate_splits
 from crossgcn.data.files import read_npz
 from crossgcn.data.graph import ROLE_NAMES, is_labelled
 from crossgcn.errors import BadInput, unknown_name

@@ -1,12 +1,36 @@
-"""The datasets known by name.
+"""The datasets known by name, and where their files are.
 
-Nothing here imports torch, so that listing and completing names is fast.
+Files are looked for below ``$CROSSGCN_DATA``, then in the user's cache, and the SHA-256 of each
+is checked before anything parses it. Nothing here imports torch, so that listing and completing
+names is fast.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
 from typing import Literal
+
+from platformdirs import user_cache_path
+
+from crossgcn.errors import BadInput, WorkFailed, unknown_name
+
+ENVIRONMENT_VARIABLE = "CROSSGCN_DATA"
+
+PLANETOID_NAMES = ("citeseer", "cora", "pubmed")
+
+PLANETOID_PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
+"""Endings of the eight Planetoid files of a graph, after ``ind.NAME.``"""
+
+REGISTRY: dict[str, str] = dict(
+    line.split()
+    for line in (files("crossgcn.data.datasets") / "registry.txt").read_text().splitlines()
+)
+"""SHA-256 of each file, by its path below a data folder."""
 
 
 @dataclass(frozen=True)
@@ -146,5 +170,143 @@ TABLES: dict[str, TableEntry] = {entry.name: entry for entry in _TABLES}
 
 DATASET_NAMES: tuple[str, ...] = (*CATALOGUE, *TABLES)
 
-PLANETOID_PARTS: tuple[str, ...] = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
-"""Endings of the eight Planetoid files of a graph, after ``ind.NAME.``"""
+
+def cache_folder() -> Path:
+    """Return the folder for downloads; it need not exist."""
+    return user_cache_path("crossgcn")
+
+
+def available(name: str) -> str | None:
+    """Return where a dataset would be read from, or ``None`` if it is not on this machine.
+
+    ``bundled``, ``generated``, ``CROSSGCN_DATA`` or ``cache``.
+    """
+    if name not in DATASET_NAMES:
+        raise unknown_name("dataset", name, DATASET_NAMES)
+    if name in TABLES:
+        wanted, otherwise = TABLES[name].files, "bundled"
+    elif CATALOGUE[name].origin == "planetoid":
+        wanted, otherwise = planetoid_files(name), ""
+    else:
+        wanted, otherwise = (), CATALOGUE[name].origin
+    if not wanted:
+        return otherwise
+    return next((origin for origin, root in _folders() if not _missing(root, wanted)), None)
+
+
+def locate(name: str) -> Path | None:
+    """Return the folder with all eight Planetoid files of a graph, verified, or ``None``."""
+    found = _find(planetoid_files(name))
+    return None if found is None else found[0].parent
+
+
+def locate_tables(name: str) -> list[Path]:
+    """Return the verified files of a dataset of tables that is not in the package."""
+    entry = TABLES[name]
+    found = _find(entry.files)
+    if found is None:
+        raise _not_here(name, entry.files, f"get it ({entry.source}; {entry.terms}), and")
+    return found
+
+
+def locate_splits(name: str) -> Path:
+    """Return the verified file with the authors' twenty splits of a graph."""
+    file = f"splits/{name}.npz"
+    if file not in REGISTRY:
+        raise BadInput(
+            f"the authors released no splits for {name!r}, only for {', '.join(PLANETOID_NAMES)}; "
+            "use --splits random or --splits public"
+        )
+    found = _find([file])
+    if found is None:
+        what = f"the file with the authors' splits of {name}"
+        raise _not_here(what, [file], "use --splits random, or")
+    return found[0]
+
+
+def fetch(name: str) -> Path:
+    """Return the folder with the Planetoid files of a graph; download them if need be."""
+    found = locate(name)
+    if found is not None:
+        return found
+    import pooch  # imports requests, which takes long
+
+    folder = cache_folder() / "planetoid"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WorkFailed(
+            f"{folder}: the cache cannot be written ({error.strerror}); free it, or put the files "
+            f"elsewhere and set {ENVIRONMENT_VARIABLE}"
+        ) from error
+    pooch.get_logger().setLevel("ERROR")
+    downloader = pooch.HTTPDownloader(timeout=60)
+    for path in map(Path, planetoid_files(name)):
+        url = f"https://github.com/kimiyoung/planetoid/raw/master/data/{path.name}"
+        try:
+            pooch.retrieve(url, REGISTRY[str(path)], path.name, folder, downloader=downloader)
+        except (OSError, ValueError) as error:
+            what = "wrong SHA-256" if isinstance(error, ValueError) else type(error).__name__
+            raise planetoid_not_here(name, f"GitHub: {what} for {path.name}") from error
+    return folder
+
+
+def planetoid_files(name: str) -> tuple[str, ...]:
+    """Return the eight files of a graph, below a data folder."""
+    if name not in PLANETOID_NAMES:
+        raise unknown_name("Planetoid graph", name, PLANETOID_NAMES)
+    return tuple(f"planetoid/ind.{name}.{part}" for part in PLANETOID_PARTS)
+
+
+def planetoid_not_here(name: str, tried: str = "") -> BadInput:
+    """Return the error for a graph whose files are missing, and why a download failed, if tried."""
+    what = f"{name} (a download was tried: {tried})" if tried else name
+    remedy = f"run `crossgcn data get {name}` where GitHub can be reached, or"
+    return _not_here(what, planetoid_files(name), remedy)
+
+
+def _not_here(what: str, wanted: Sequence[str], remedy: str) -> BadInput:
+    """Return the error for missing files; it says which, if a folder has some of them."""
+    folder = Path(wanted[0]).parent
+    names = [Path(file).name for file in wanted]
+    partly = ""
+    for _, root in _folders():
+        missing = [Path(file).name for file in _missing(root, wanted)]
+        if len(missing) < len(wanted):
+            partly += f"; {root / folder} lacks {', '.join(missing)}"
+    return BadInput(
+        f"{what} is not on this machine{partly}: {remedy} copy {', '.join(names)} to {folder} "
+        f"below the folder that {ENVIRONMENT_VARIABLE} names, or to {cache_folder() / folder}"
+    )
+
+
+def _folders() -> Iterator[tuple[str, Path]]:
+    """Yield the data folders by name, in the order in which they are searched."""
+    given = os.environ.get(ENVIRONMENT_VARIABLE)
+    if given:
+        if not Path(given).is_dir():
+            raise BadInput(
+                f"{ENVIRONMENT_VARIABLE} is {given!r}, which is no folder; correct or unset it"
+            )
+        yield ENVIRONMENT_VARIABLE, Path(given)
+    yield "cache", cache_folder()
+
+
+def _missing(root: Path, wanted: Sequence[str]) -> list[str]:
+    return [file for file in wanted if not (root / file).is_file()]
+
+
+def _find(wanted: Sequence[str]) -> list[Path] | None:
+    """Return the files in the first data folder that has all, after verifying them."""
+    for _, root in _folders():
+        if _missing(root, wanted):
+            continue
+        for file in wanted:
+            digest = hashlib.sha256((root / file).read_bytes()).hexdigest()
+            if digest != REGISTRY[file]:
+                raise BadInput(
+                    f"{root / file}: not the expected file, its SHA-256 is {digest} instead of "
+                    f"{REGISTRY[file]}; delete it and get it again"
+                )
+        return [root / file for file in wanted]
+    return None

@@ -1,4 +1,4 @@
-"""Generated graphs: Citeseer-Cross, whose classes are products of features, and random graphs."""
+"""Features whose products give the class, and a random graph to measure speed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.datasets.planetoid import read_bundled_citeseer
 from crossgcn.data.graph import canonical_graph
 from crossgcn.errors import BadInput
 
@@ -43,22 +42,6 @@ def plant_crosses(
     sign = torch.where(positive == wanted, 1.0, -1.0).to(x).unsqueeze(-1)
     x.scatter_(-1, picked, x.gather(-1, picked) * sign)
     return x.flatten(1).float()
-
-
-def citeseer_cross(order: int = 2, seed: int = 0) -> Data:
-    """Return Citeseer with features drawn by :func:`plant_crosses`.
-
-    The command line uses seed 0; ``crossgcn data get citeseer-cross --seed N --out DIR`` writes
-    another draw to a file.
-
-    NOTE[D8]: the paper gives this graph a label rate of 0.036 and the release no
-    script, so results are reported with 20 training nodes per class and with all.
-    """
-    data = read_bundled_citeseer()
-    generator = torch.Generator().manual_seed(seed)
-    data.x = plant_crosses(data.y, data.num_classes, order, generator=generator)
-    data.name = "citeseer-cross" if order == 2 else f"citeseer-cross-{order}"
-    return data
 
 
 NUM_NODES, NUM_EDGES, NUM_FEATURES, NUM_CLASSES = 30_000, 386_742, 602, 41

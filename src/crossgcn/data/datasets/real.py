@@ -14,15 +14,14 @@ import torch
 from numpy.typing import NDArray
 from scipy import io, sparse
 
-from crossgcn.data.datasets.catalogue import TABLES
-from crossgcn.data.datasets.registry import locate_tables
+from crossgcn.data.datasets.catalogue import TABLES, locate_tables
 from crossgcn.data.files import read_npz
 from crossgcn.data.graph import is_labelled
 from crossgcn.data.tables.graph import TableGraph, load_tables
 from crossgcn.data.tables.plan import TableChoices, TablePlan
 from crossgcn.data.tables.read import make_table
 from crossgcn.data.tables.table import Table
-from crossgcn.errors import BadInput, unknown_name
+from crossgcn.errors import unknown_name
 
 STUDENT_COLUMNS = ("status", "gender", "major", "minor", "dorm", "year", "high_school")
 """Columns of ``local_info`` in the files of facebook100."""
@@ -71,10 +70,6 @@ def load_real(
     """
     choices = choices or TableChoices()
     if target is not None:
-        if choices.target not in (None, target):
-            raise BadInput(
-                f"target is {target!r}, but choices have the target {choices.target!r}: give one"
-            )
         choices = choices.model_copy(update={"target": target})
     nodes, edges, all_choices, roles = prepare_real(name, choices)
     graph = load_tables(nodes, edges, all_choices)
@@ -105,18 +100,13 @@ def prepare_real(
 
 
 def name_defaults(plan: TablePlan, name: str, choices: TableChoices) -> TablePlan:
-    """Say in a plan which columns are taken as they are by default of the dataset.
-
-    Args:
-        choices: What the user chose.
-    """
-    default, named, ignored = f"default of {name}", _named(choices), []
-    columns = []
-    for column in plan.columns:
-        if column.reason == "as chosen" and column.name not in named:
-            column = column.model_copy(update={"reason": default})
+    """Say in a plan what is a default of the dataset, and not among the user's ``choices``."""
+    default = f"default of {name}"
+    columns, ignored = list(plan.columns), []
+    for position, column in enumerate(columns):
+        if column.reason == "as chosen" and column.name not in _named(choices):
+            columns[position] = column.model_copy(update={"reason": default})
             ignored += [column.name] * (column.kind == "ignored")
-        columns.append(column)
     reasons = [
         reason.replace(": as chosen", f": {default}")
         if reason.startswith(("ids", "edges"))
@@ -125,7 +115,7 @@ def name_defaults(plan: TablePlan, name: str, choices: TableChoices) -> TablePla
     ]
     if ignored:
         reasons.append(
-            f"left out by default of {name}: {', '.join(ignored)}; include one with --categorical "
+            f"left out by {default}: {', '.join(ignored)}; include one with --categorical "
             f"{ignored[0]}"
         )
     return plan.model_copy(update={"columns": tuple(columns), "reasons": tuple(reasons)})
