@@ -174,27 +174,6 @@ def run_onnx(model: bytes) -> Tensor:
     return torch.from_numpy(session.run(None, inputs)[0])
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("case", [*(f"order {order}" for order in ORDERS), "aggr mean"])
-def test_onnx_by_tracing(case: str) -> None:
-    pytest.importorskip("onnx")
-    conv, file = make(case), io.BytesIO()
-    to_any_file: Any = torch.onnx.export
-    to_any_file(
-        conv,
-        (X, EDGES, WEIGHTS),
-        file,
-        dynamo=False,
-        opset_version=18,
-        input_names=["x", "edge_index", "edge_weight"],
-    )
-    found = run_onnx(file.getvalue())
-    assert found.any()
-    assert_close(found, call(conv, OTHER))
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", TRACED)

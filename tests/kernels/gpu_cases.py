@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from crossgcn.kernels import gpu, ops, reference
-from crossgcn.kernels.dropout_bits import DropoutBits, keep
 from crossgcn.kernels.gpu import products
 from crossgcn.kernels.gpu import rows as gpu_rows
 from crossgcn.kernels.gpu.products import FastProducts, ProductShape, halve, multiply
 from crossgcn.kernels.pattern import SEGMENT_LENGTH, Pattern, cut_into_segments
+from crossgcn.kernels.reference import DropoutBits, keep
 
 HERE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}

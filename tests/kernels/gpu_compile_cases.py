@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 import torch
-import triton  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from triton.backends.compiler import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+import triton
+from triton.backends.compiler import (
     GPUTarget,
 )
-from triton.runtime.jit import JITFunction  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from triton.runtime.jit import JITFunction
 
 from crossgcn.kernels import gpu
-from crossgcn.kernels.dropout_bits import DropoutBits
 from crossgcn.kernels.gpu import rows
 from crossgcn.kernels.gpu.products import halve, multiply
 from crossgcn.kernels.pattern import Pattern
+from crossgcn.kernels.reference import DropoutBits
 
 A100, H200 = 80, 90
 BITS = DropoutBits(torch.tensor(5), torch.tensor(2), 1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from crossgcn.kernels import reference
-from crossgcn.kernels.dropout_bits import DropoutBits, threshold
+from crossgcn.kernels.reference import DropoutBits, threshold
 
 loops = pytest.importorskip("crossgcn.kernels.cpu_loops")
 hop_loops = pytest.importorskip("crossgcn.kernels.cpu_hop_loops")
@@ -126,15 +126,6 @@ def test_row_sums_are_the_product_with_the_dense_matrix(
     loops.call(loops.row_sums, 1, offsets, indices, matrix.data, dense, out)
     expected = matrix.toarray().astype(float) @ dense
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_a_bias_is_added_to_every_row_and_its_gradient_is_their_sum() -> None:
-    matrix, bias = normal(130, 7, seed=1), normal(7, seed=2)
-    out, total = matrix.copy(), np.full(7, np.nan, dtype=single)
-    loops.add_bias(bias, out)
-    np.testing.assert_allclose(out, matrix + bias, rtol=1e-6)
-    loops.column_sums(matrix, total)
-    np.testing.assert_allclose(total, matrix.sum(0, dtype=float), rtol=1e-4, atol=1e-5)
 
 
 @given(

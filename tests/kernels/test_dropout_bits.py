@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossgcn.kernels.dropout_bits import DropoutBits, keep
+from crossgcn.kernels.reference import DropoutBits, keep
 
 SIGMAS = 5.0
 """How many standard deviations a statistic may be off; chance does so about once in a million."""

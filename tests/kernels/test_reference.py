@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from crossgcn.kernels import reference
-from crossgcn.kernels.dropout_bits import DropoutBits, keep
+from crossgcn.kernels.reference import DropoutBits, keep
 
 
 def random(*shape: int, seed: int) -> Tensor:

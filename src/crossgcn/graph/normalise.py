@@ -9,7 +9,6 @@ from torch import Tensor
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from crossgcn.graph.sparse_matrix import SparseMatrix
-from crossgcn.kernels import add_rows
 
 EdgeKind = Literal["gcn", "improved", "normalised", "given"]
 """Which edges a node aggregates over and how they are weighted; see :func:`edges_of_kind`."""
@@ -85,7 +84,7 @@ def _add_up_self_loops(edge_index: Tensor, weight: Tensor, num_nodes: int) -> Te
     """Give each self-loop the sum over the self-loops of its node, of which PyG keeps one."""
     source, target = edge_index[0], edge_index[1]
     is_loop = source == target
-    sums = add_rows(weight.new_zeros(num_nodes), source, torch.where(is_loop, weight, 0.0))
+    sums = weight.new_zeros(num_nodes).index_add(0, source, torch.where(is_loop, weight, 0.0))
     return torch.where(is_loop, sums[source], weight)
 
 
@@ -107,7 +106,7 @@ def normalise_bipartite(
     weight = edge_weight
     if weight is None:
         weight = torch.ones(source.numel(), dtype=dtype, device=source.device)
-    out_degree = add_rows(weight.new_zeros(num_sources), source, weight)
-    in_degree = add_rows(weight.new_zeros(num_targets), target, weight)
+    out_degree = weight.new_zeros(num_sources).index_add(0, source, weight)
+    in_degree = weight.new_zeros(num_targets).index_add(0, target, weight)
     scale = (out_degree[source] * in_degree[target]).pow(-0.5)
     return weight * scale.masked_fill(~torch.isfinite(scale), 0.0)

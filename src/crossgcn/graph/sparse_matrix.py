@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from crossgcn.kernels import Pattern, add_rows, may_use_kernels, row_sums
+from crossgcn.kernels import Pattern, may_use_kernels, row_sums
 
 
 class SparseMatrix:
@@ -68,13 +68,10 @@ class SparseMatrix:
         """Make a row per target from sources and targets ``[2, edges]``; parallel edges add up."""
         source, target = edge_index[0], edge_index[1]
         keys, place = torch.unique(target * num_nodes + source, return_inverse=True)
-        values = add_rows(weights.new_zeros(keys.size(0)), place, weights)
+        values = weights.new_zeros(keys.size(0)).index_add(0, place, weights)
         rows, columns = keys // num_nodes, keys % num_nodes
-        counts = add_rows(rows.new_zeros(num_nodes + 1), rows + 1, torch.ones_like(rows))
-        matrix = cls(counts.cumsum(0), columns, values, (num_nodes, num_nodes))
-        if not may_use_kernels(edge_index):
-            matrix.pattern = Pattern(matrix.row_offsets, columns, rows)
-        return matrix
+        counts = rows.new_zeros(num_nodes + 1).index_add(0, rows + 1, torch.ones_like(rows))
+        return cls(counts.cumsum(0), columns, values, (num_nodes, num_nodes))
 
     def to_scipy(self) -> sp.csr_array:
         """Convert to SciPy."""
@@ -177,7 +174,7 @@ def _multiply(dense: Tensor, matrix: SparseMatrix, transposed: bool) -> Tensor:
         matrix._check_rows_of(dense)
     read, written = ends
     sent = dense.index_select(0, read) * matrix.values.to(dense.dtype).unsqueeze(-1)
-    return add_rows(dense.new_zeros(length, dense.size(-1)), written, sent)
+    return dense.new_zeros(length, dense.size(-1)).index_add(0, written, sent)
 
 
 class _SparseDenseProduct(torch.autograd.Function):

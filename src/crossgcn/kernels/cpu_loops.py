@@ -6,11 +6,7 @@ sums over rows are made per chunk of rows, and the chunks are added in order.
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numba
@@ -40,44 +36,24 @@ def call(kernel: Kernel, size: int, *arguments: Any) -> None:
 
 
 def jit(**settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile with Numba, with a cache on disk where only this user can write.
+    """Compile with Numba, with a cache on disk where that is possible.
 
-    Numba unpickles its cache, so a file that somebody else put there could run any code. The
-    folder that Numba chooses is used if it is private, else one in the user's cache folder.
+    Numba unpickles its cache, so it lies in the user's own cache folder, or in the one that
+    ``NUMBA_CACHE_DIR`` names; if that cannot be written, beside the code.
     """
 
     def compile_one(function: Callable[..., Any]) -> Callable[..., Any]:
-        chosen = numba.config.CACHE_DIR  # type: ignore[attr-defined]
-        for folder in (chosen, str(user_cache_path("crossgcn") / "numba")):
-            numba.config.CACHE_DIR = folder  # type: ignore[attr-defined]
-            try:
-                kept = numba.njit(cache=True, nogil=True, **settings)(function)
-            except RuntimeError:  # no writable folder
-                continue
-            finally:
-                numba.config.CACHE_DIR = chosen  # type: ignore[attr-defined]
-            if is_private(Path(kept.stats.cache_path)):
-                return kept  # type: ignore[no-any-return]
-        return numba.njit(nogil=True, **settings)(function)  # type: ignore[no-any-return]
+        config: Any = numba.config
+        chosen = config.CACHE_DIR
+        config.CACHE_DIR = chosen or str(user_cache_path("crossgcn") / "numba")
+        try:
+            return numba.njit(cache=True, nogil=True, **settings)(function)  # type: ignore[no-any-return]
+        except RuntimeError:  # no folder can be written
+            return numba.njit(nogil=True, **settings)(function)  # type: ignore[no-any-return]
+        finally:
+            config.CACHE_DIR = chosen
 
     return compile_one
-
-
-@cache
-def is_private(folder: Path) -> bool:
-    """Return whether only this user and root can change what is in a folder."""
-    if not hasattr(os, "getuid"):
-        return True
-    for place in (folder, *folder.resolve().parents):
-        about = place.stat()
-        # A group with the user's own number has no other members.
-        others = stat.S_IWOTH | (0 if about.st_gid in (0, os.getuid()) else stat.S_IWGRP)
-        shared = bool(about.st_mode & others)
-        if about.st_uid not in (0, os.getuid()) or (
-            shared and (place == folder or not about.st_mode & stat.S_ISVTX)
-        ):
-            return False
-    return True
 
 
 def compiled(function: Callable[..., None]) -> Kernel:
@@ -311,21 +287,6 @@ def compact(
             kept_values[count] = value
             count += one if value != 0.0 else none
     kept_offsets[row_offsets.size - 1] = count
-
-
-@jit()
-def add_bias(bias: Any, out: Any) -> None:
-    """Add a bias to every row."""
-    for row in range(out.shape[0]):
-        add_scaled(bias, np.float32(1.0), out[row])
-
-
-@jit()
-def column_sums(matrix: Any, out: Any) -> None:
-    """Sum all rows."""
-    out[:] = 0.0
-    for row in range(matrix.shape[0]):
-        add_scaled(matrix[row], np.float32(1.0), out)
 
 
 @jit(error_model="numpy")

@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from crossgcn.kernels import reference
-from crossgcn.kernels.dropout_bits import DropoutBits
 from crossgcn.kernels.pattern import Pattern
+from crossgcn.kernels.reference import DropoutBits
 
 PLAIN = "CROSSGCN_PLAIN_KERNELS"
 """Set this environment variable to 1 to use plain PyTorch everywhere."""
@@ -126,16 +126,6 @@ def may_use_kernels(*tensors: Tensor) -> bool:
         or any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in tensors)
         or any(torch._C._functorch.is_legacy_batchedtensor(tensor) for tensor in tensors)
     )
-
-
-def add_rows(out: Tensor, index: Tensor, rows: Tensor) -> Tensor:
-    """Return ``out.index_add(0, index, rows)``, in a way that older ONNX export understands.
-
-    It writes ``index_add`` as an operator that keeps only one of several rows of one index.
-    """
-    if torch.compiler.is_compiling() or not torch._C._is_tracing():
-        return out.index_add(0, index, rows)
-    return out.scatter_add(0, index.view(-1, *[1] * (rows.dim() - 1)).expand_as(rows), rows)
 
 
 def _backward(*tensors: Tensor) -> Any:

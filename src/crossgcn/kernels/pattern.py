@@ -39,21 +39,15 @@ class Segments:
 
 
 class Pattern:
-    """Row offsets ``[rows + 1]`` and columns ``[nonzeros]`` of a CSR matrix.
+    """Row offsets ``[rows + 1]`` and columns ``[nonzeros]`` of a CSR matrix."""
 
-    The row of each entry may be given, too, where it cannot be computed, as in ONNX.
-    """
-
-    def __init__(self, row_offsets: Tensor, columns: Tensor, rows: Tensor | None = None) -> None:
+    def __init__(self, row_offsets: Tensor, columns: Tensor) -> None:
         self.row_offsets = row_offsets
         self.columns = columns
-        self._rows = rows
 
     @property
     def rows(self) -> Tensor:
         """Row of each entry, ascending."""
-        if self._rows is not None:
-            return self._rows
         numbers = torch.arange(self.num_rows, device=self.columns.device)
         size = self.columns.size(0)
         return numbers.repeat_interleave(self.row_offsets.diff(), output_size=size)

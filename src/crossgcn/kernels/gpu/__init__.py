@@ -4,8 +4,7 @@ They take float32 and bfloat16 and sum in float32. None synchronises with the ho
 atomically, so CUDA graphs can record them and results are reproducible to the bit.
 """
 
-from crossgcn.kernels.gpu.cross import cross, cross_backward
-from crossgcn.kernels.gpu.dropout import drop, drop_backward
+from crossgcn.kernels.gpu.elementwise import cross, cross_backward, drop, drop_backward
 from crossgcn.kernels.gpu.rows import row_sums
 
 __all__ = ["cross", "cross_backward", "drop", "drop_backward", "row_sums"]

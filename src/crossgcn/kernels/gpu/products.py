@@ -14,14 +14,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+import triton
+import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.overrides import TorchFunctionMode
-from triton.tools.tensor_descriptor import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    TensorDescriptor,
-)
+from triton.tools.tensor_descriptor import TensorDescriptor
 
-from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, power_of_two, tl
 from crossgcn.kernels.ops import may_use_kernels
 
 TILE = 128
@@ -51,7 +50,7 @@ class FastProducts(TorchFunctionMode):
     ) -> Any:
         """Replace the product of two matrices."""
         if func in _MATRIX_PRODUCTS and _can_multiply(*args):
-            return _Product.apply(*args, self.exact)  # type: ignore[no-untyped-call]
+            return _Product.apply(*args, self.exact)
         return func(*args, **(kwargs or {}))
 
 
@@ -108,14 +107,14 @@ def halve(source: Tensor, exact: bool = True) -> Halves:
     """Write a float32 matrix ``[rows, columns]`` in halves; remainders only if ``exact``."""
     source = source if source.stride(1) == 1 else source.contiguous()
     rows, columns = source.shape
-    stride = blocks(columns, _ALIGNED) * _ALIGNED
+    stride = triton.cdiv(columns, _ALIGNED) * _ALIGNED
     high = source.new_empty(rows, stride, dtype=torch.float16)
     low = torch.empty_like(high) if exact else None
-    tiles = blocks(rows, TILE), blocks(columns, TILE)
+    tiles = triton.cdiv(rows, TILE), triton.cdiv(columns, TILE)
     shrink = source.new_empty(tiles, dtype=torch.float32)
     if source.numel():
-        block_columns = min(TILE, power_of_two(stride))
-        with on_device_of(source):
+        block_columns = min(TILE, triton.next_power_of_2(stride))
+        with torch.cuda.device_of(source):
             _halve[tiles](
                 source,
                 high,
@@ -132,7 +131,7 @@ def halve(source: Tensor, exact: bool = True) -> Halves:
     return Halves(high[:, :columns], None if low is None else low[:, :columns], shrink)
 
 
-@jit
+@triton.jit
 def _halve(
     source: tl.tensor,
     high: tl.tensor,
@@ -217,10 +216,10 @@ def shape_of(
         shape = ProductShape(128, 128, 128, num_warps=8, num_stages=3)
     else:
         shape = ProductShape(64, 128, 64, num_warps=4, num_stages=3)
-    tiles = max(1, blocks(rows, shape.rows) * blocks(columns, shape.columns))
+    tiles: int = max(1, triton.cdiv(rows, shape.rows) * triton.cdiv(columns, shape.columns))
 
     def worth(chunks: int) -> float:
-        rounds = blocks(tiles * chunks, _PROCESSORS)
+        rounds = -(-tiles * chunks // _PROCESSORS)
         return tiles * chunks / (_PROCESSORS * rounds) - 150 * chunks / terms
 
     most = min(_PROCESSORS, terms // (2 * TILE))
@@ -243,8 +242,8 @@ def multiply(
     if left.high.is_cuda:
         device: Any = torch.cuda.get_device_properties(left.high.device)
         shape = shape.within(device.shared_memory_per_block_optin, exact)
-    chunk = blocks(blocks(terms, shape.depth), shape.chunks) * shape.depth
-    chunks = blocks(terms, chunk) if terms else 1
+    chunk = triton.cdiv(triton.cdiv(terms, shape.depth), shape.chunks) * shape.depth
+    chunks = triton.cdiv(terms, chunk) if terms else 1
     parts = left.high.new_empty(chunks, rows, columns, dtype=torch.float32)
     if not terms:
         return parts.zero_()[0]
@@ -252,8 +251,8 @@ def multiply(
         return parts[0]
     left_tile = (shape.depth, shape.rows) if turn_left else (shape.rows, shape.depth)
     right_tile = (shape.columns, shape.depth) if turn_right else (shape.depth, shape.columns)
-    tiles = blocks(rows, shape.rows) * blocks(columns, shape.columns)
-    with on_device_of(parts):
+    tiles = triton.cdiv(rows, shape.rows) * triton.cdiv(columns, shape.columns)
+    with torch.cuda.device_of(parts):
         _multiply[(tiles, chunks)](
             _tiled(left.high, left_tile),
             _tiled(left.low, left_tile),
@@ -279,7 +278,7 @@ def multiply(
         if chunks == 1:
             return parts[0]
         out = parts.new_empty(rows, columns)
-        _add_chunks[(blocks(out.numel(), _ADD_BLOCK),)](
+        _add_chunks[(triton.cdiv(out.numel(), _ADD_BLOCK),)](
             parts, out, out.numel(), CHUNKS=chunks, BLOCK=_ADD_BLOCK, num_warps=4
         )
     return out
@@ -291,7 +290,7 @@ def _tiled(matrix: Tensor | None, tile: tuple[int, int]) -> Any:
     return TensorDescriptor(matrix, matrix.shape, matrix.stride(), tile)
 
 
-@jit
+@triton.jit
 def _multiply(
     left_high: tl.tensor,
     left_low: tl.tensor,
@@ -370,7 +369,7 @@ def _multiply(
     tl.store(out + places, sums, mask=inside)
 
 
-@jit
+@triton.jit
 def _add_chunks(
     parts: tl.tensor,
     out: tl.tensor,

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+import triton
+import triton.language as tl
 from torch import Tensor
 
 from crossgcn.kernels.gpu.products import TILE, halve
-from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, power_of_two, tl
 from crossgcn.kernels.pattern import Pattern, Segments
 
 _CACHE = 1 << 28
@@ -76,9 +77,9 @@ def launch_row_sums(
         return out
     dense = dense if dense.stride(1) == 1 else dense.contiguous()
     slots = dense.new_empty(segments.num_slots, width, dtype=torch.float32)
-    num_segments, num_blocks = segments.row.numel(), blocks(width, shape.block_columns)
-    with on_device_of(dense):
-        _sum_segments[(blocks(num_segments, shape.group), num_blocks)](
+    num_segments, num_blocks = segments.row.numel(), triton.cdiv(width, shape.block_columns)
+    with torch.cuda.device_of(dense):
+        _sum_segments[(triton.cdiv(num_segments, shape.group), num_blocks)](
             dense,
             shrink,
             pattern.columns,
@@ -117,7 +118,7 @@ def _row_sum_shape(width: int, bytes_each: int, beyond_cache: bool = False) -> R
 
     Beyond the cache: with 2,450,000 rows of 52 entries, 21,943 at most.
     """
-    columns = power_of_two(width)
+    columns = triton.next_power_of_2(width)
     if beyond_cache and columns > 32:
         block = min(columns, 64 if bytes_each == 4 else 128)
         return RowSumShape(block, unroll=4, group=4 if block == 64 else 2, num_warps=1)
@@ -132,7 +133,7 @@ def _row_sum_shape(width: int, bytes_each: int, beyond_cache: bool = False) -> R
     return RowSumShape(128, unroll=4, group=2, num_warps=2)
 
 
-@jit
+@triton.jit
 def _sum_segments(
     dense: tl.tensor,
     shrink: tl.tensor,
@@ -195,7 +196,7 @@ def _sum_segments(
     )
 
 
-@jit
+@triton.jit
 def _add_slots(
     slots: tl.tensor,
     long_rows: tl.tensor,

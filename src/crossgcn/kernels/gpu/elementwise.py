@@ -1,11 +1,20 @@
-"""Crossing of projections on a GPU, in one pass over memory."""
+"""Crosses, and dropout with ReLU, on a GPU: each reads and writes its entries once.
+
+What follows a dropout is mostly a product. Tensor cores read rows fastest that start at multiples
+of 16 bytes, so the rows of a dropped matrix have gaps where needed; and under autocast it is
+written in half precision at once.
+"""
 
 from __future__ import annotations
 
 import torch
+import triton
+import triton.language as tl
 from torch import Tensor
 
-from crossgcn.kernels.gpu.triton_helpers import blocks, jit, on_device_of, power_of_two, tl
+from crossgcn.kernels.reference import DropoutBits, threshold
+
+_BLOCK = 1024
 
 
 def cross(projections: Tensor, order_weights: Tensor, release: bool, first_is_one: bool) -> Tensor:
@@ -15,8 +24,8 @@ def cross(projections: Tensor, order_weights: Tensor, release: bool, first_is_on
     out = projections.new_empty(rows, channels)
     block_rows, block_channels = _tile(channels, order)
     if out.numel() > 0:
-        with on_device_of(projections):
-            _cross[(blocks(rows, block_rows), blocks(channels, block_channels))](
+        with torch.cuda.device_of(projections):
+            _cross[(triton.cdiv(rows, block_rows), triton.cdiv(channels, block_channels))](
                 projections.contiguous(),
                 order_weights.contiguous(),
                 out,
@@ -45,10 +54,10 @@ def cross_backward(
     rows, channels = gradient.shape
     out = torch.empty_like(projections, memory_format=torch.contiguous_format)
     block_rows, block_channels = _tile(channels, order)
-    grid = (blocks(rows, block_rows), blocks(channels, block_channels))
+    grid = (triton.cdiv(rows, block_rows), triton.cdiv(channels, block_channels))
     sums = out.new_empty(order, grid[0] * grid[1], dtype=torch.float32)
     if out.numel() > 0:
-        with on_device_of(projections):
+        with torch.cuda.device_of(projections):
             _cross_backward[grid](
                 gradient.contiguous(),
                 projections.contiguous(),
@@ -70,11 +79,11 @@ def cross_backward(
 
 def _tile(channels: int, order: int) -> tuple[int, int]:
     """Return rows and channels of a program; high orders need more registers, so fewer rows."""
-    block_channels = min(power_of_two(max(channels, 1)), 128)
+    block_channels = min(triton.next_power_of_2(max(channels, 1)), 128)
     return (1024 if order <= 4 else 512) // block_channels, block_channels
 
 
-@jit
+@triton.jit
 def _cross(
     projections: tl.tensor,
     order_weights: tl.tensor,
@@ -107,7 +116,7 @@ def _cross(
     tl.store(out + row * CHANNELS + channel, total.to(out.dtype.element_ty), mask=inside)
 
 
-@jit
+@triton.jit
 def _cross_backward(
     gradient: tl.tensor,
     projections: tl.tensor,
@@ -166,3 +175,104 @@ def _cross_backward(
         result = (result * slope).to(grad_projections.dtype.element_ty)
         tl.store(grad_projections + place + k * CHANNELS, result, mask=inside)
         suffix *= parts[k]
+
+
+def drop(x: Tensor, bits: DropoutBits, p: float, activate: bool) -> Tensor:
+    """See :func:`crossgcn.kernels.reference.drop`."""
+    x = x.contiguous()
+    if x.dim() != 2:  # entries of a sparse matrix
+        entries = torch.empty_like(x)
+        _launch(x, x, entries, bits, p, activate)
+        return entries
+    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype
+    rows, columns = x.shape
+    gap = -columns % (16 // dtype.itemsize)
+    out = x.new_empty(rows, columns + gap, dtype=dtype)
+    _launch(x, x, out, bits, p, activate, gap)
+    return out[:, :columns]
+
+
+def drop_backward(
+    gradient: Tensor, x: Tensor, bits: DropoutBits, p: float, activate: bool
+) -> Tensor:
+    """See :func:`crossgcn.kernels.reference.drop_backward`."""
+    out = x.new_empty(x.shape)
+    _launch(gradient.contiguous(), x.contiguous(), out, bits, p, activate)
+    return out
+
+
+def _launch(
+    source: Tensor,
+    gate: Tensor,
+    out: Tensor,
+    bits: DropoutBits,
+    p: float,
+    activate: bool,
+    gap: int = 0,
+) -> None:
+    entries, columns = out.numel(), out.size(-1) - gap
+    if entries > 0:
+        with torch.cuda.device_of(source):
+            _drop[(triton.cdiv(entries, _BLOCK),)](
+                source,
+                gate,
+                out,
+                bits.seed,
+                bits.step,
+                bits.site,
+                threshold(p),
+                1.0 / (1.0 - p),
+                entries,
+                COLUMNS=columns if gap else 0,
+                GAP=gap,
+                ACTIVATE=activate,
+                BLOCK=_BLOCK,
+                num_warps=4,
+            )
+
+
+@triton.jit
+def _mix(bits: tl.tensor) -> tl.tensor:
+    """See :func:`crossgcn.kernels.reference.mix`; unsigned numbers wrap around."""
+    bits = bits ^ (bits >> 16)
+    bits = bits * tl.full((), 0x7FEB352D, tl.uint32)
+    bits = bits ^ (bits >> 15)
+    bits = bits * tl.full((), 0x846CA68B, tl.uint32)
+    return bits ^ (bits >> 16)
+
+
+@triton.jit
+def _drop(
+    source: tl.tensor,
+    gate: tl.tensor,
+    out: tl.tensor,
+    seed: tl.tensor,
+    step: tl.tensor,
+    site: tl.uint32,
+    drop_below: tl.uint32,
+    scale: tl.float32,
+    num_entries: tl.int64,
+    COLUMNS: tl.constexpr,
+    GAP: tl.constexpr,
+    ACTIVATE: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Mask and scale ``source``; with ``ACTIVATE``, also zero it where ``gate`` is not positive.
+
+    With a ``GAP``, ``out`` has as many more columns than the other two, of zeros.
+    """
+    key = _mix(tl.load(seed).to(tl.uint32))
+    key = _mix(key + tl.load(step).to(tl.uint32))
+    key = _mix(key + tl.cast(site, tl.uint32))
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    entry, inside = place, place < num_entries
+    if GAP:
+        column = place % (COLUMNS + GAP)
+        entry = place // (COLUMNS + GAP) * COLUMNS + column
+        inside &= column < COLUMNS
+    bits = _mix(entry.to(tl.uint32) * (key | tl.full((), 1, tl.uint32)) + key)
+    value = tl.load(source + entry, mask=inside, other=0.0).to(tl.float32)
+    if ACTIVATE:
+        value = tl.where(tl.load(gate + entry, mask=inside, other=0.0) <= 0.0, 0.0, value)
+    value = tl.where(bits >= tl.cast(drop_below, tl.uint32), value * scale, 0.0)
+    tl.store(out + place, value.to(out.dtype.element_ty), mask=place < num_entries)
