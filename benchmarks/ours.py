@@ -24,7 +24,6 @@ from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.device import capture, multiplying_in
 from crossgcn.training.full_batch import FullBatchStep
-from crossgcn.training.loop import Diverged
 from crossgcn.training.rows import train_rows
 
 SAME_VALUES: dict[Precision, float] = {"fp32": 3e-4, "tf32": 3e-2, "bf16": 1e-1}
@@ -196,7 +195,5 @@ def train_on_rows(
     assert isinstance(model, CrossHops)
     same = Scale(torch.zeros(columns.size(1)), torch.ones(columns.size(1)))
     result = train_rows(model, HopRows([columns], same, y), split, config, seed=seed, device=device)
-    if isinstance(result, Diverged):
-        raise result
     assert result.test_accuracy is not None
     return result.test_accuracy

@@ -12,7 +12,14 @@ from typing import Any
 
 from torch.utils.tensorboard import SummaryWriter
 
-from crossgcn import PreparedGraph, build_model, load_dataset, make_splits, train_full_batch
+from crossgcn import (
+    PreparedGraph,
+    RunConfig,
+    build_model,
+    load_dataset,
+    make_splits,
+    train_full_batch,
+)
 
 
 def main() -> None:
@@ -33,9 +40,8 @@ def main() -> None:
                 writer.add_scalar(key, value, epoch)
 
         model = build_model(name, data.num_features, data.num_classes)
-        trained = train_full_batch(
-            model, graph, data.y, split, seed=0, epochs=options.epochs, on_epoch=write
-        )
+        config = RunConfig(epochs=options.epochs)
+        trained = train_full_batch(model, graph, data.y, split, config, seed=0, on_metrics=write)
         assert trained.test is not None
         settings = {"model": name, "epochs": options.epochs}
         writer.add_hparams(settings, {"test accuracy": trained.test["accuracy"]}, run_name=".")

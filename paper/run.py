@@ -17,7 +17,14 @@ from typing import Any
 import torch
 from rich.progress import Progress
 
-from crossgcn import Experiment, PreparedGraph, build_model, make_splits, train_full_batch
+from crossgcn import (
+    Experiment,
+    PreparedGraph,
+    RunConfig,
+    build_model,
+    make_splits,
+    train_full_batch,
+)
 from paper.cells import Measured, Result
 from paper.plan import Job, Plan, count, load
 from paper.training import train_semi_emb
@@ -161,10 +168,10 @@ class Runner:
             PreparedGraph(data.x, data.edge_index),
             data.y,
             split,
+            RunConfig(epochs=warm_up + config.epochs),
             seed=config.seed,
             device=self.device,
-            on_epoch=lambda _: ends.append(time.perf_counter()),
-            epochs=warm_up + config.epochs,
+            on_metrics=lambda _: ends.append(time.perf_counter()),
         )
         timed = ends[warm_up - 1 :]
         on_gpu = self.device.type == "cuda"

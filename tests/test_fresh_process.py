@@ -12,7 +12,14 @@ from typing import Any
 import pytest
 import torch
 
-from crossgcn import PreparedGraph, build_model, load_dataset, make_splits, train_full_batch
+from crossgcn import (
+    PreparedGraph,
+    RunConfig,
+    build_model,
+    load_dataset,
+    make_splits,
+    train_full_batch,
+)
 from crossgcn.kernels import has_numba
 
 FRESH = """
@@ -64,7 +71,7 @@ def train() -> dict[str, Any]:
     graph, split = PreparedGraph(data.x, data.edge_index), make_splits(data, "public")[0]
     torch.manual_seed(0)
     model = build_model("cross-gcn", data.x.size(1), data.num_classes, hidden_channels=8)
-    trained = train_full_batch(model, graph, data.y, split, seed=1, epochs=2)
+    trained = train_full_batch(model, graph, data.y, split, RunConfig(epochs=2), seed=1)
     return {
         "compiled": has_numba() and "crossgcn.kernels.cpu_loops" in sys.modules,
         "losses": [[m.train_loss, m.validation_loss] for m in trained.history],

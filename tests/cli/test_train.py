@@ -179,9 +179,7 @@ def test_divergence_is_exit_code_1_with_advice_and_json(
     assert done.returncode == 1
     assert "training diverged" in done.stderr and "learning_rate" in done.stderr
     assert json.loads(done.stdout)["exit_code"] == 1
-    (record,) = tmp_path.rglob("run.json")
-    assert json.loads(record.read_bytes())["status"] == "diverged"
-    assert load_model(record.parent) is not None
+    assert not list(tmp_path.rglob("run.json"))
 
 
 def test_a_disk_that_refuses_is_exit_code_1_without_a_traceback(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 from torch_geometric.data import Data
 
-from crossgcn import train_full_batch
+from crossgcn import RunConfig, train_full_batch
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.estimator.labels import hold_out
@@ -37,8 +37,8 @@ def test_it_is_trained_as_every_model_here(
         PreparedGraph(small_graph.x, small_graph.edge_index),
         small_graph.y,
         Split(train, validation, validation),
+        RunConfig(epochs=30),
         seed=3,
-        epochs=30,
     )
     assert classifier.loss_curve_ == [epoch.train_loss for epoch in result.history]
     if fraction is None:  # the steps are the same; the last epoch is kept

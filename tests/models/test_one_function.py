@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from crossgcn import BadInput, CrossGCN, CrossGCNConv, PreparedGraph, Split, train_full_batch
+from crossgcn import (
+    BadInput,
+    CrossGCN,
+    CrossGCNConv,
+    PreparedGraph,
+    RunConfig,
+    Split,
+    train_full_batch,
+)
 from crossgcn.graph import edges_of_kind
 
 NODES = 12  # node 11 is isolated, node 3 has a self-loop, edges are directed and weighted
@@ -56,10 +64,9 @@ def test_over_coo_and_prepared_edges_and_in_training(settings: dict[str, Any]) -
     torch.testing.assert_close(model(*prepared), scores, rtol=1e-5, atol=1e-5)
     losses = []
     train_full_batch(
-        *(model, graph, Y, SPLIT),
+        *(model, graph, Y, SPLIT, RunConfig(epochs=2)),
         seed=0,
-        epochs=2,
-        on_epoch=lambda metrics: losses.append(metrics.train_loss),
+        on_metrics=lambda metrics: losses.append(metrics.train_loss),
     )
     loss = functional.cross_entropy(scores[SPLIT.train], Y[SPLIT.train])
     assert losses[0] == pytest.approx(float(loss), abs=1e-5)
@@ -79,9 +86,8 @@ def test_what_a_subclass_overrides_is_trained() -> None:
         scores = model(x, EDGES)
     losses = []
     train_full_batch(
-        *(model, PreparedGraph(x, EDGES), Y, SPLIT),
-        epochs=1,
-        on_epoch=lambda metrics: losses.append(metrics.train_loss),
+        *(model, PreparedGraph(x, EDGES), Y, SPLIT, RunConfig(epochs=1)),
+        on_metrics=lambda metrics: losses.append(metrics.train_loss),
     )
     loss = functional.cross_entropy(scores[SPLIT.train], Y[SPLIT.train])
     assert losses == [pytest.approx(float(loss), abs=1e-5)]
@@ -89,7 +95,7 @@ def test_what_a_subclass_overrides_is_trained() -> None:
 
 def test_dropout_after_a_training_is_drawn_anew_in_each_pass() -> None:
     model, x = make(dropout=0.5)
-    train_full_batch(model, PreparedGraph(x, EDGES), Y, SPLIT, epochs=1)
+    train_full_batch(model, PreparedGraph(x, EDGES), Y, SPLIT, RunConfig(epochs=1))
     model.train()
     assert not torch.equal(model(x, EDGES), model(x, EDGES))
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -228,24 +227,25 @@ def test_a_failed_save_leaves_the_old_model(
 
 
 RUN = {"config": {"model": "gcn", "batch_size": 8}, "seed": 3}
-STEP = {"weights.w": torch.tensor([[1.5, -2.0]]), "count": torch.tensor(7)}
-SELECTION = {"epoch": torch.tensor([2]), "sound": torch.tensor([True])}
+STATE = {
+    "weights.w": torch.tensor([[1.5, -2.0]]),
+    "epoch": torch.tensor([2]),
+    "sound": torch.tensor([True]),
+}
 
 
 def checkpoint_in(folder: Path, epoch: int = 2) -> Checkpoint:
     checkpoint = Checkpoint(folder / CHECKPOINT, RUN, seconds=0)
-    checkpoint.save(epoch, STEP, SELECTION | {"epoch": torch.tensor([epoch])})
+    checkpoint.save(epoch, STATE | {"epoch": torch.tensor([epoch])})
     return checkpoint
 
 
 def test_a_checkpoint_is_loaded_into_the_tensors_of_a_training(tmp_path: Path) -> None:
-    step = {name: torch.zeros_like(value) for name, value in STEP.items()}
-    selection = {name: torch.zeros_like(value) for name, value in SELECTION.items()}
-    Checkpoint(tmp_path / CHECKPOINT, RUN).load(step, selection)
-    assert not any(value.any() for value in (*step.values(), *selection.values()))
-    checkpoint_in(tmp_path / "run").load(step, selection)
-    for own, wanted in ((step, STEP), (selection, SELECTION)):
-        assert all(torch.equal(own[name], value) for name, value in wanted.items())
+    state = {name: torch.zeros_like(value) for name, value in STATE.items()}
+    Checkpoint(tmp_path / CHECKPOINT, RUN).load(state)
+    assert not any(value.any() for value in state.values())
+    checkpoint_in(tmp_path / "run").load(state)
+    assert all(torch.equal(state[name], value) for name, value in STATE.items())
     assert [file.name for file in (tmp_path / "run").iterdir()] == [CHECKPOINT]
 
 
@@ -294,7 +294,7 @@ def test_a_full_disk_is_reported_and_the_checkpoint_before_is_kept(
         with pytest.raises(WorkFailed, match=r"epoch 3 .*No space left on device.*--resume"):
             checkpoint_in(tmp_path, epoch=3)
     found = checkpoint.read()
-    assert found is not None and int(found["selection.epoch"]) == 2
+    assert found is not None and int(found["epoch"]) == 2
     assert [file.name for file in tmp_path.iterdir()] == [CHECKPOINT]
 
 
@@ -303,22 +303,16 @@ def test_a_full_disk_is_reported_and_the_checkpoint_before_is_kept(
     [
         {"weights.w": torch.zeros(3)},
         {"weights.w": torch.zeros(1, 2, dtype=torch.float64)},
-        {"count": None},
+        {"epoch": None},
     ],
 )
 def test_a_resealed_checkpoint_must_have_the_tensors_of_the_training(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:
     checkpoint = Checkpoint(tmp_path / CHECKPOINT, RUN, seconds=0)
-    changed = {name: value for name, value in (STEP | change).items() if value is not None}
-    checkpoint.save(2, changed, SELECTION)
-    step = {name: torch.zeros_like(value) for name, value in STEP.items()}
-    with pytest.raises(BadInput, match=r"resume\.safetensors: is damaged .* does not hold step\."):
-        checkpoint.load(step, SELECTION)
-    assert not step["weights.w"].any(), "nothing is loaded"
-
-
-def test_a_pipe_is_no_checkpoint(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / CHECKPOINT)
-    with pytest.raises(BadInput, match="not a regular file"):
-        Checkpoint(tmp_path / CHECKPOINT, RUN).read()
+    changed = {name: value for name, value in (STATE | change).items() if value is not None}
+    checkpoint.save(2, changed)
+    state = {name: torch.zeros_like(value) for name, value in STATE.items()}
+    with pytest.raises(BadInput, match=r"resume\.safetensors: is damaged .* does not hold "):
+        checkpoint.load(state)
+    assert not state["weights.w"].any(), "nothing is loaded"

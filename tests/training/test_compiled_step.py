@@ -16,11 +16,8 @@ from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.compiled import can_be_compiled, lay_out_weights
 from crossgcn.training.config import RunConfig
-from crossgcn.training.full_batch import FullBatchStep
-from crossgcn.training.objective import find_targets
-from crossgcn.training.scoring import NodeScorer
+from crossgcn.training.full_batch import FullBatchStep, can_be_compiled
 
 pytest.importorskip("numba")
 COMPILED = [name for name in ARCHITECTURES if name != "gin"]
@@ -96,7 +93,7 @@ def test_steps_are_those_of_autograd_and_torchs_adam(
 def test_both_ways_to_multiply_sparse_matrices_give_the_same_steps(
     small_graph: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crossgcn.training.compiled.network._BAG_FROM", 0)
+    monkeypatch.setattr("crossgcn.training.compiled_network._BAG_FROM", 0)
     assert_steps_are_exact(training(make("three layers", small_graph, seed=1), small_graph))
 
 
@@ -105,10 +102,8 @@ def test_scores_without_dropout_are_those_of_the_model(
     architecture: str, small_graph: Data
 ) -> None:
     model, nodes = make(architecture, small_graph, seed=3), torch.arange(0, 90, 4)
-    lay_out_weights(model)
-    graph = PreparedGraph(small_graph.x, small_graph.edge_index)
-    targets = find_targets(model, graph, small_graph.y, nodes, torch.device("cpu"))
-    scorer = NodeScorer(model, targets, RunConfig(), small_graph.y)
+    step = training(model, small_graph)
+    model, scorer = step.model, step.scorer(nodes)
     assert scorer._network is not None
     for _ in range(2):
         loss, accuracy = scorer()
@@ -144,15 +139,18 @@ def test_models_with_code_of_their_own_are_trained_as_they_are(small_graph: Data
 
 
 def test_models_the_kernels_do_not_know_are_left_to_autograd(small_graph: Data) -> None:
+    def is_compiled(model: NodeClassifier) -> bool:
+        return can_be_compiled(model, torch.device("cpu"))
+
     known = build_model("cross-gcn", 24, 3)
-    assert can_be_compiled(known) and can_be_compiled(build_model("mlp", 24, 3))
-    assert not can_be_compiled(build_model("gin", 24, 3))
-    assert not can_be_compiled(build_model("cross-gcn", 24, 3, order_weights="per-unit"))
-    assert not can_be_compiled(deepcopy(known).double())
+    assert is_compiled(known) and is_compiled(build_model("mlp", 24, 3))
+    assert not is_compiled(build_model("gin", 24, 3))
+    assert not is_compiled(build_model("cross-gcn", 24, 3, order_weights="per-unit"))
+    assert not is_compiled(deepcopy(known).double())
     frozen, hooked, calls = deepcopy(known), deepcopy(known), []
     still = next(frozen.parameters()).requires_grad_(False)
     hooked.layers[0].register_forward_hook(lambda *_: calls.append(1))
-    assert not can_be_compiled(frozen) and not can_be_compiled(hooked)
+    assert not is_compiled(frozen) and not is_compiled(hooked)
     step = training(frozen, small_graph)
     step.run()
     assert torch.equal(next(step.model.parameters()), still)

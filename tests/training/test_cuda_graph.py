@@ -48,7 +48,8 @@ def train(data: Data, epochs: int, device: str = "cpu") -> TrainedModel:
     model = build_model("cross-gcn", data.x.size(1), 3, hidden_channels=8)
     graph = PreparedGraph(data.x, data.edge_index)
     split = make_splits(data, "random", num_splits=1, train=5)[0]
-    return train_full_batch(model, graph, data.y, split, seed=0, device=device, epochs=epochs)
+    config = RunConfig(epochs=epochs)
+    return train_full_batch(model, graph, data.y, split, config, seed=0, device=device)
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 30])
@@ -107,9 +108,7 @@ def train_on_rows(
         model="cross-hops", batch_size=64, epochs=epochs, bags=bags, hops=2, learning_rate=0.02
     )
     source = HopRows([x.to(where)], same, labels)
-    result = train_rows(model, source, split, config, seed=3, device=where, node_weights=weights)
-    assert isinstance(result, TrainedModel)
-    return result
+    return train_rows(model, source, split, config, seed=3, device=where, node_weights=weights)
 
 
 TARGETS = ["classes", "classes, no bags", "number"]

@@ -42,7 +42,7 @@ def test_a_gpu_has_every_precision_and_the_cpu_one(small_graph: Data) -> None:
     graph = PreparedGraph(small_graph.x, small_graph.edge_index)
     model, split = build_model("gcn", 24, 3), make_splits(small_graph, "public")[0]
     with pytest.raises(BadInput, match=r"'bf16' needs a CUDA GPU.*use precision fp32"):
-        train_full_batch(model, graph, small_graph.y, split, epochs=1, precision="bf16")
+        train_full_batch(model, graph, small_graph.y, split, RunConfig(precision="bf16"))
 
 
 def test_the_settings_of_gpus_are_as_before_afterwards() -> None:
@@ -114,7 +114,7 @@ def test_what_does_not_fit_is_named_with_its_sizes(
     graph = PreparedGraph(small_graph.x, small_graph.edge_index)
     split = make_splits(small_graph, "public")[0]
     with pytest.raises(WorkFailed, match=r"CrossGCN with 2 layers.* 90 nodes.* 24 features"):
-        train_full_batch(build_model("cross-gcn", 24, 3), graph, small_graph.y, split, epochs=1)
+        train_full_batch(build_model("cross-gcn", 24, 3), graph, small_graph.y, split)
 
 
 def test_other_errors_are_left_as_they_are() -> None:

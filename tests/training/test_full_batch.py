@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +19,7 @@ from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
 from crossgcn.training.full_batch import FullBatchStep
 from crossgcn.training.loop import Diverged, EpochMetrics, TrainedModel
-from crossgcn.training.objective import order_weight_penalty
-from crossgcn.training.optimizer import Optimizer
+from crossgcn.training.objective import Optimizer, order_weight_penalty
 
 OF_GRAPHS = [name for name, preset in PRESETS.items() if preset.inputs != "hops"]
 """Models that are trained over a whole graph; the others read rows of columns."""
@@ -37,9 +36,19 @@ def own_split(data: Data) -> Split:
     return make_splits(data, "public")[0]
 
 
-def train(data: Data, model: NodeClassifier, **options: Any) -> TrainedModel:
+def train(
+    data: Data,
+    model: NodeClassifier,
+    *,
+    on_metrics: Callable[[EpochMetrics], None] | None = None,
+    **settings: Any,
+) -> TrainedModel:
     graph = PreparedGraph(data.x, data.edge_index)
-    return train_full_batch(model, graph, data.y, own_split(data), seed=4, **options)
+    return train_full_batch(
+        *(model, graph, data.y, own_split(data), RunConfig(**settings)),
+        seed=4,
+        on_metrics=on_metrics,
+    )
 
 
 def assert_same_weights(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
@@ -67,7 +76,7 @@ def test_the_model_ends_with_the_selected_weights_and_their_test_accuracy(
     name: str, small_graph: Data
 ) -> None:
     model, seen = make(name, small_graph), list[EpochMetrics]()
-    trained = train(small_graph, model, epochs=15, on_epoch=seen.append)
+    trained = train(small_graph, model, epochs=15, on_metrics=seen.append)
     assert tuple(seen) == trained.history and len(seen) == 15
     assert_same_weights(dict(model.state_dict()), trained.state)
     assert all(value.is_contiguous() for value in trained.state.values())
@@ -154,24 +163,12 @@ def test_weights_of_classes_and_nodes_multiply_their_losses(small_graph: Data) -
     )
 
 
-def finite(state: dict[str, torch.Tensor]) -> bool:
-    return all(bool(value.isfinite().all()) for value in state.values())
-
-
 def test_features_too_large_to_cross_are_refused_at_the_start(small_graph: Data) -> None:
     small_graph.x = small_graph.x.to_dense() * 1e30
     model = make("cross-gcn-paper-fix", small_graph)
-    with pytest.raises(Diverged, match=r"the loss became (nan|inf) in epoch 1; .* the start") as e:
+    with pytest.raises(Diverged, match=r"the loss became (nan|inf) in epoch 1; ") as e:
         train(small_graph, model, epochs=5)
     assert "learning_rate" in str(e.value) and "row-normalise" in str(e.value)
-    assert finite(e.value.state) and e.value.history == []
-
-
-@pytest.mark.parametrize("name", ["gcn", "cross-gcn-release"])
-def test_weights_thrown_to_infinity_are_never_the_ones_kept(name: str, small_graph: Data) -> None:
-    with pytest.raises(Diverged) as error:
-        train(small_graph, make(name, small_graph), epochs=5, learning_rate=1e39)
-    assert finite(error.value.state)
 
 
 def test_infinite_weights_of_features_validation_never_sees_are_not_kept(
@@ -185,14 +182,13 @@ def test_infinite_weights_of_features_validation_never_sees_are_not_kept(
     def bursting(optimizer: Optimizer, gradients: Sequence[Tensor | None]) -> None:
         optimizer.weights[0].data[..., 0] = float("inf")
 
-    monkeypatch.setattr("crossgcn.training.compiled.has_numba", lambda: False)
+    monkeypatch.setattr("crossgcn.training.full_batch.has_numba", lambda: False)
     monkeypatch.setattr(Optimizer, "step", bursting)
-    with pytest.raises(Diverged, match=r"a weight became infinite in epoch 1.*the start") as error:
+    with pytest.raises(Diverged, match=r"a weight became infinite in epoch 1"):
         train(small_graph, model, epochs=1)
-    assert finite(error.value.state)
 
 
-def test_divergence_later_on_keeps_the_best_weights_so_far(
+def test_divergence_later_on_leaves_the_model_as_it_was(
     small_graph: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def burst(step: FullBatchStep) -> None:
@@ -203,9 +199,8 @@ def test_divergence_later_on_keeps_the_best_weights_so_far(
 
     run = FullBatchStep.run
     monkeypatch.setattr(FullBatchStep, "run", burst)
-    with pytest.raises(Diverged, match="in epoch 5") as error:
-        train(small_graph, make("cross-gcn", small_graph), epochs=9)
-    good = train(small_graph, make("cross-gcn", small_graph), epochs=4)
-    assert tuple(error.value.history) == good.history
-    assert f"the weights of epoch {good.best_epoch} are kept" in str(error.value)
-    assert_same_weights(error.value.state, good.state)
+    model = make("cross-gcn", small_graph)
+    with pytest.raises(Diverged, match="in epoch 5"):
+        train(small_graph, model, epochs=9)
+    before = make("cross-gcn", small_graph).state_dict()
+    assert_same_weights(dict(model.state_dict()), dict(before))

@@ -13,9 +13,8 @@ from torch_geometric.data import Data
 
 from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.compiled import lay_out_weights
-from crossgcn.training.objective import Loss, order_weight_penalty
-from crossgcn.training.optimizer import Optimizer
+from crossgcn.training.full_batch import lay_out_weights
+from crossgcn.training.objective import Optimizer, compute_loss, order_weight_penalty
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in PRESETS if not name.endswith("hops")),
@@ -105,14 +104,13 @@ def test_losses_and_gradients_are_those_of_torch_for_each_bag(
     draw = {"generator": generator, "dtype": torch.float64}
     scores = torch.randn(len(counts), rows, classes, **draw)  # type: ignore[call-overload]
     labels = torch.randint(classes, (len(counts), rows), generator=generator)
-    of_classes = torch.rand(classes, **draw) if weighted else None  # type: ignore[call-overload]
     of_nodes = torch.rand(rows, **draw) if weighted else None  # type: ignore[call-overload]
     for bag, count in enumerate(counts):
         labels[bag, count:], scores[bag, count:] = -1, torch.nan
-    losses, accuracies, grads = Loss(classes, of_classes)(scores, labels, 5, of_nodes)
+    losses, accuracies, grads = compute_loss(scores, labels, 5, weights=of_nodes)
     for bag, count in enumerate(counts):
         own, known = scores[bag, :count].clone().requires_grad_(), labels[bag, :count]
-        each = cross_entropy(own, known, weight=of_classes, reduction="none")
+        each = cross_entropy(own, known, reduction="none")
         loss = (each if of_nodes is None else each * of_nodes[:count]).sum() / 5
         torch.testing.assert_close(losses[bag], loss.detach())
         assert float(accuracies[bag]) == int((own.argmax(1) == known).sum()) / 5
@@ -123,8 +121,8 @@ def test_losses_and_gradients_are_those_of_torch_for_each_bag(
 def test_the_loss_of_numbers_is_half_the_squared_error_in_standard_units() -> None:
     numbers = torch.tensor([3.0, torch.nan, 7.0])
     scores = torch.tensor([[0.5], [torch.inf], [1.0]], requires_grad=True)
-    loss, r_squared, grad = Loss(1, target_scale=torch.tensor([5.0, 2.0]))(
-        scores.detach(), numbers, 2
+    loss, r_squared, grad = compute_loss(
+        scores.detach(), numbers, 2, target_scale=torch.tensor([5.0, 2.0])
     )
     exact = ((scores[[0, 2], 0] - torch.tensor([-1.0, 1.0])) ** 2).sum() / 4
     assert torch.equal(loss, exact.detach()) and float(r_squared) == float(1 - 2 * loss)

@@ -16,7 +16,6 @@ from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput, Note, WorkFailed
 from crossgcn.training import pool
 from crossgcn.training import trainer as trainer_module
-from crossgcn.training.checkpoints import load_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.pool import train_all, train_each
 from crossgcn.training.trainer import Record, Run, Trainer
@@ -74,8 +73,6 @@ def test_two_processes_give_the_bits_that_one_gives_and_tell_of_divergence(
     assert sum(epochs) >= 3 * 6
     assert isinstance(failed, WorkFailed)
     assert "split 0" in str(failed) and "diverged" in str(failed)
-    record = json.loads((tmp_path / "wild" / "split-0" / "run.json").read_bytes())
-    assert record["status"] == "diverged"
     for split in range(3):
         file = f"split-{split}/epochs.csv"
         assert (tmp_path / "1" / file).read_bytes() == (tmp_path / "2" / file).read_bytes()
@@ -186,14 +183,11 @@ def test_a_record_never_stands_beside_the_weights_of_another_run(
     assert not list(tmp_path.rglob(MODEL))
 
 
-def test_divergence_is_told_as_such_and_leaves_a_model(small_graph: Data, tmp_path: Path) -> None:
+def test_divergence_is_told_as_such(small_graph: Data, tmp_path: Path) -> None:
     small_graph.x = small_graph.x.to_dense() * 1e25
     trainer = trainer_of(small_graph, save_models=False)
     with pytest.raises(WorkFailed, match=r"cross-gcn-release \(2-layer\), split \d: .*diverged"):
         train_all(trainer, runs_in(tmp_path, model="cross-gcn-release"))
-    (folder, *_) = (path.parent for path in tmp_path.rglob("run.json"))
-    assert json.loads((folder / "run.json").read_bytes())["status"] == "diverged"
-    assert all(parameter.isfinite().all() for parameter in load_model(folder).parameters())
 
 
 class DyingTrainer(Trainer):

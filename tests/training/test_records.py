@@ -78,11 +78,6 @@ def test_another_finished_run_is_told_apart_and_not_given_up(
         finished_run(tmp_path, WANTED)
 
 
-def test_a_run_that_diverged_is_not_finished(tmp_path: Path) -> None:
-    write_record(tmp_path, WANTED | {"status": "diverged"})
-    assert finished_run(tmp_path, WANTED) is None
-
-
 @pytest.mark.parametrize(
     "content",
     [b"", b"{", b"[]", b"null", b"\xff", b'{"status": "do', b'{"status": "done"}', b"[" * 100_000],

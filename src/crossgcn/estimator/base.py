@@ -154,12 +154,13 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         data, run = graph.to_data(y_nodes, num_outputs), Run(config, split=0)
         trainer = Trainer(data, [split], device=self.device, node_weights=row_weights)
         model = trainer.build(run)
-        result = trainer.fit(run, model)
-        if isinstance(result, Diverged):
+        try:
+            result = trainer.fit(run, model)
+        except Diverged as error:
             raise WorkFailed(
-                f"{result.reason}; standardise X (StandardScaler in a Pipeline), or lower "
+                f"{error.reason}; standardise X (StandardScaler in a Pipeline), or lower "
                 "learning_rate or order"
-            )
+            ) from None
         if _reads_labels(model):
             seen = torch.full_like(y_nodes, unknown)
             seen[train] = y_nodes[train]

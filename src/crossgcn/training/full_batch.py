@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
+from crossgcn.graph.sparse_matrix import ModelInputs
+from crossgcn.kernels import has_numba
+from crossgcn.layers import CrossFeatureTransform, CrossGCNConv, FeatureDropout
+from crossgcn.models.cross_gcn import GCN, MLP, CrossGCN
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.compiled import can_be_compiled, lay_out_weights
-from crossgcn.training.config import Precision, RunConfig
+from crossgcn.training.config import RunConfig
 from crossgcn.training.device import (
     can_be_recorded,
     check_precision,
@@ -21,17 +24,77 @@ from crossgcn.training.device import (
     enough_memory,
     multiplying_in,
 )
-from crossgcn.training.loop import Diverged, EpochMetrics, Step, TrainedModel, fit
-from crossgcn.training.objective import (
-    find_targets,
-    order_weight_penalty,
-    scale_node_weights,
-    training_loss,
-)
-from crossgcn.training.scoring import NodeScorer, check_scoring
+from crossgcn.training.loop import EpochMetrics, Scorer, Step, TrainedModel, fit
+from crossgcn.training.objective import compute_loss, order_weight_penalty, training_weights
 
 if TYPE_CHECKING:
-    from crossgcn.training.compiled.network import CompiledStep
+    from crossgcn.training.compiled_network import CompiledNetwork, CompiledStep
+
+
+def train_full_batch(
+    model: NodeClassifier,
+    graph: PreparedGraph,
+    y: Tensor,
+    split: Split,
+    config: RunConfig | None = None,
+    *,
+    seed: int | None = None,
+    device: str | torch.device = "cpu",
+    node_weights: Tensor | None = None,
+    on_epochs: Callable[[int], None] | None = None,
+    on_metrics: Callable[[EpochMetrics], None] | None = None,
+) -> TrainedModel:
+    """Minimise the objective over the whole graph and keep the best validation epoch.
+
+    Each pass computes only the rows that it needs (see
+    :func:`~crossgcn.graph.receptive_field`). The selected epoch is the first with the strictly
+    best validation score (NOTE[D6]). Test nodes enter no loss, and without ``test_curve`` no
+    computation, before the epoch is selected.
+
+    Args:
+        model: Holds the selected weights afterwards; a copy of it is trained.
+        y: Class of each node, ``-1`` where unknown, or number, NaN where unknown.
+        split: Without validation nodes, the last epoch is selected; without test nodes, none are
+            scored.
+        config: Its settings of the training are used, such as ``epochs``, ``learning_rate`` and
+            ``metric``; by default the paper's.
+        seed: Decides the dropped entries; drawn by torch's generator when left out.
+        device: ``cpu``, ``cuda``, or ``auto``.
+        node_weights: Weight of each training node in the loss.
+        on_epochs: Called with the number of epochs done since the last call; an exception raised
+            in it stops the training. Likewise ``on_metrics``, with the metrics of each epoch.
+
+    Raises:
+        Diverged: When a loss, or a selected weight, is not finite.
+    """
+    device = choose_device(device)
+    sizes = (
+        f"{type(model).__name__} with {model.num_layers} layers and "
+        f"{sum(weight.numel() for weight in model.parameters()):,} weights on "
+        f"{graph.x.size(0):,} nodes, {graph.adjacency.nonzeros:,} directed edges (self-loops "
+        f"included) and {graph.x.size(1):,} features"
+    )
+    with enough_memory(sizes, device):
+        step = FullBatchStep(
+            model,
+            graph,
+            y,
+            split.train,
+            config or RunConfig(),
+            seed=int(torch.randint(2**32, (1,))) if seed is None else seed,
+            device=device,
+            node_weights=node_weights,
+        )
+        result = fit(step, split, on_epochs=on_epochs, on_metrics=on_metrics)
+    model.load_state_dict(result.state)
+    return result
+
+
+class Targets(NamedTuple):
+    """Nodes on which a model is scored: its inputs, cut down to the rows it needs, and labels."""
+
+    inputs: ModelInputs
+    labels: Tensor
 
 
 class FullBatchStep(Step):
@@ -51,8 +114,6 @@ class FullBatchStep(Step):
         targets: The training nodes, and the inputs that their scores need.
     """
 
-    model: NodeClassifier
-
     def __init__(
         self,
         model: NodeClassifier,
@@ -71,17 +132,15 @@ class FullBatchStep(Step):
         lay_out_weights(model)
         super().__init__(model.to(device), config, seed)
         self.graph, self.y = graph, y
-        self.targets = find_targets(model, graph, y, nodes, self.device)
-        self._loss = training_loss(model, config.class_weight, y[nodes])
-        node_weights = scale_node_weights(node_weights, nodes.numel())
-        self._node_weights = None if node_weights is None else node_weights.to(self.device)
+        self.targets = self.find_targets(nodes)
+        weights = training_weights(config.class_weight, node_weights, y[nodes], model.num_outputs)
+        self._weights = None if weights is None else weights.to(self.device)
         self._compiled: CompiledStep | None = None
-        is_weighted = self._loss.class_weights is not None or node_weights is not None
-        if self.device.type == "cpu" and can_be_compiled(model) and not is_weighted:
-            from crossgcn.training.compiled.network import CompiledStep
+        if weights is None and can_be_compiled(model, self.device):
+            from crossgcn.training.compiled_network import CompiledStep
 
             self._compiled = CompiledStep(
-                model, self.targets, self.optimizer, config.weight_decay, seed
+                model, *self.targets, self.optimizer, config.weight_decay, seed
             )
 
     @property
@@ -92,6 +151,16 @@ class FullBatchStep(Step):
             and self.config.metric in (None, "accuracy")
             and self.model.target_scale is None
         )
+
+    def find_targets(self, nodes: Tensor) -> Targets:
+        """Cut the graph down to the inputs with which the model scores some nodes."""
+        x, blocks = self.graph.view(nodes, self.model.propagations)
+        inputs = x.to(self.device), tuple(block.to(self.device) for block in blocks)
+        return Targets(inputs, self.y[nodes].to(self.device))
+
+    def scorer(self, nodes: Tensor) -> NodeScorer:
+        """Return a scorer of the model on some nodes."""
+        return NodeScorer(self.model, self.find_targets(nodes), self.config, self.y)
 
     def run(self) -> None:
         """Do one step: forward, backward and Adam."""
@@ -106,8 +175,12 @@ class FullBatchStep(Step):
         with multiplying_in(self.config.precision, self.device):
             scores = self.model(*self.targets.inputs)
             decay = order_weight_penalty(self.model, self.config.weight_decay)
-            self.loss, self.accuracy, grad = self._loss(
-                scores.detach(), self.targets.labels, scores.size(0), self._node_weights
+            self.loss, self.accuracy, grad = compute_loss(
+                scores.detach(),
+                self.targets.labels,
+                scores.size(0),
+                weights=self._weights,
+                target_scale=self.model.target_scale,
             )
             gradients = torch.autograd.grad(
                 [scores] if decay is None else [scores, decay],
@@ -123,101 +196,71 @@ class FullBatchStep(Step):
         del self.targets
         self._compiled = None
 
-    def scorer(self, nodes: Tensor) -> NodeScorer:
-        """Return a scorer of the model on some nodes."""
-        targets = find_targets(self.model, self.graph, self.y, nodes, self.device)
-        return NodeScorer(self.model, targets, self.config, self.y)
 
+class NodeScorer(Scorer):
+    """Scores nodes of a graph in memory."""
 
-def train_full_batch(
-    model: NodeClassifier,
-    graph: PreparedGraph,
-    y: Tensor,
-    split: Split,
-    *,
-    seed: int | None = None,
-    device: str | torch.device = "cpu",
-    epochs: int = 500,
-    learning_rate: float = 0.01,
-    weight_decay: float = 5e-4,
-    precision: Precision = "fp32",
-    test_curve: bool = False,
-    on_epoch: Callable[[EpochMetrics], None] | None = None,
-) -> TrainedModel:
-    """Minimise the objective over the whole graph and keep the best validation epoch.
+    def __init__(
+        self, model: NodeClassifier, targets: Targets, config: RunConfig, y: Tensor
+    ) -> None:
+        super().__init__(model, config, y, targets.labels)
+        self._inputs = targets.inputs
+        self._network: CompiledNetwork | None = None
+        if can_be_compiled(model, self.labels.device):
+            from crossgcn.training.compiled_network import CompiledNetwork
 
-    Each pass computes only the rows that it needs (see
-    :func:`~crossgcn.graph.receptive_field`). The selected epoch is the first with the strictly
-    best validation accuracy (NOTE[D6]). Test nodes enter no loss, and without ``test_curve`` no
-    computation, before the epoch is selected.
+            self._network = CompiledNetwork(model, *targets)
 
-    Args:
-        model: Trained in place; holds the selected weights afterwards.
-        y: Class of each node, ``-1`` where unknown.
-        seed: Decides the dropped entries; drawn by torch's generator when left out.
-        device: ``cpu``, ``cuda``, or ``auto``.
-        epochs: As in :class:`~crossgcn.RunConfig`; likewise ``learning_rate``, ``weight_decay``,
-            ``precision`` and ``test_curve``.
-        on_epoch: Called with the metrics of each epoch; an exception raised in it stops the
-            training.
-
-    Raises:
-        Diverged: When a loss, or a selected weight, is not finite.
-    """
-    config = RunConfig.create(
-        epochs=epochs,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        precision=precision,
-        test_curve=test_curve,
-    )
-    seed = int(torch.randint(2**32, (1,))) if seed is None else seed
-    result = fit_full_batch(
-        model, graph, y, split, config, seed=seed, device=device, on_metrics=on_epoch
-    )
-    if isinstance(result, Diverged):
-        raise result
-    model.load_state_dict(result.state)
-    return result
-
-
-def fit_full_batch(
-    model: NodeClassifier,
-    graph: PreparedGraph,
-    y: Tensor,
-    split: Split,
-    config: RunConfig,
-    *,
-    seed: int,
-    device: str | torch.device = "cpu",
-    node_weights: Tensor | None = None,
-    on_epochs: Callable[[int], None] | None = None,
-    on_metrics: Callable[[EpochMetrics], None] | None = None,
-) -> TrainedModel | Diverged:
-    """Train a copy of a model by a configuration.
-
-    Args:
-        split: As for :func:`~crossgcn.training.loop.fit`, like ``on_epochs`` and ``on_metrics``.
-        seed: Decides the dropped entries.
-        node_weights: Weight of each training node in the loss.
-    """
-    check_scoring(config, model.num_outputs, y[split.validation])
-    device = choose_device(device)
-    sizes = (
-        f"{type(model).__name__} with {model.num_layers} layers and "
-        f"{sum(weight.numel() for weight in model.parameters()):,} weights on "
-        f"{graph.x.size(0):,} nodes, {graph.adjacency.nonzeros:,} directed edges (self-loops "
-        f"included) and {graph.x.size(1):,} features"
-    )
-    with enough_memory(sizes, device):
-        step = FullBatchStep(
-            model,
-            graph,
-            y,
-            split.train,
-            config,
-            seed=seed,
-            device=device,
-            node_weights=node_weights,
+    def score(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the loss, the accuracy, and the scores of the nodes."""
+        count = self.labels.numel()
+        if self._network is not None:
+            scores = torch.from_numpy(self._network.forward())
+            mean, num_correct = self._network.loss()
+            accuracy = torch.tensor(num_correct / count, dtype=torch.float64)
+            return torch.tensor(mean), accuracy, scores
+        self.model.eval()
+        with multiplying_in(self.precision, self.labels.device):
+            scores = self.model(*self._inputs)
+        loss, accuracy, _ = compute_loss(
+            self._standardised(scores), self.labels, count, target_scale=self.model.target_scale
         )
-        return fit(step, split, on_epochs=on_epochs, on_metrics=on_metrics)
+        return loss, accuracy, scores
+
+
+def can_be_compiled(model: NodeClassifier, device: torch.device) -> bool:
+    """Whether the CPU's compiled kernels can train a model.
+
+    It must be a model of this package, not of a subclass, of cross-feature layers whose orders are
+    summed, without foreign code in its passes, frozen weights, or a number as target.
+    """
+    return (
+        device.type == "cpu"
+        and has_numba()
+        and type(model) in (NodeClassifier, CrossGCN, GCN, MLP)
+        and model.target_scale is None
+        and type(model.dropout) is FeatureDropout
+        and not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+        and all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
+        and all(_is_plain(layer) for layer in model.layers)
+    )
+
+
+def _is_plain(layer: Any) -> bool:
+    """Whether a layer sums its orders, and neighbours as GCN does."""
+    if type(layer) is CrossGCNConv:
+        if not layer.sums_neighbours:
+            return False
+        layer = layer.transform
+    return type(layer) is CrossFeatureTransform and layer.aggregator is None
+
+
+def lay_out_weights(model: nn.Module) -> None:
+    """Store all projections of one input feature side by side in memory.
+
+    Products with sparse features read them in this order, without a transposed copy.
+    """
+    for module in model.modules():
+        if isinstance(module, CrossFeatureTransform):
+            memory = module.weight.detach().movedim(-1, 0).contiguous()
+            module.weight = nn.Parameter(memory.movedim(0, -1), module.weight.requires_grad)

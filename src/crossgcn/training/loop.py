@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +19,19 @@ from torch import Tensor, nn
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
 from crossgcn.layers import FeatureDropout
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.checkpoints import Checkpoint, State
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import WARM_UPS, capture
-from crossgcn.training.optimizer import Optimizer
-from crossgcn.training.scoring import Scorer
+from crossgcn.training.metrics import (
+    METRICS,
+    check_defined,
+    compute,
+    evaluate,
+    positive_class,
+    selecting_metric,
+)
+from crossgcn.training.objective import Optimizer
 
 _EPOCHS_PER_WAIT = 25
 """Epochs of a CUDA graph that are queued before the loop waits for them."""
@@ -51,6 +60,7 @@ class TrainedModel:
     """A trained model: the weights of the selected epoch and their metrics.
 
     Attributes:
+        state: The weights, on the CPU.
         best_epoch: The selected epoch, counted from 1.
         validation_score: The metric that selects, negated if smaller values are better.
         test: Every metric of the test nodes; ``None`` if there are none.
@@ -69,24 +79,13 @@ class TrainedModel:
 
 
 class Diverged(WorkFailed):
-    """A loss or a weight became infinite or NaN.
+    """A loss or a weight became infinite or NaN; ``reason`` says in which epoch."""
 
-    Attributes:
-        reason: What happened in which epoch, without a remedy.
-        state: The weights of the best epoch before, or the initial weights.
-        kept_epoch: The epoch of these weights; 0 for the initial weights.
-        history: Metrics of the epochs before.
-    """
-
-    def __init__(
-        self, epoch: int, what: str, kept_epoch: int, state: State, history: list[EpochMetrics]
-    ) -> None:
-        self.reason = f"training diverged: {what} in epoch {epoch}"
-        self.kept_epoch, self.state, self.history = kept_epoch, state, history
-        kept = f"epoch {kept_epoch}" if kept_epoch else "the start"
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
         super().__init__(
-            f"{self.reason}; the weights of {kept} are kept. Try a lower learning_rate, a lower "
-            "--order, or smaller feature values (row-normalise or standardise them)"
+            f"{reason}; try a lower learning_rate, a lower --order, or smaller feature values "
+            "(row-normalise or standardise them)"
         )
 
 
@@ -108,7 +107,7 @@ class Step(ABC):
     accuracy: Tensor
     capturable: bool = False
 
-    def __init__(self, model: nn.Module, config: RunConfig, seed: int) -> None:
+    def __init__(self, model: NodeClassifier, config: RunConfig, seed: int) -> None:
         self.model, self.config = model, config
         self.device = next(model.parameters()).device
         self.count = torch.zeros((), dtype=torch.long, device=self.device)
@@ -144,11 +143,62 @@ class Step(ABC):
         return tensors
 
 
+class Scorer(ABC):
+    """Scores some nodes with the weights as they are at each call.
+
+    Args:
+        y: Class or number of every node of the graph.
+        labels: Those of the nodes to score.
+    """
+
+    def __init__(self, model: NodeClassifier, config: RunConfig, y: Tensor, labels: Tensor) -> None:
+        self.model, self.precision, self.labels = model, config.precision, labels
+        self.metric = config.metric if model.target_scale is None else config.metric or "r2"
+        self.positive = positive_class(y.numpy(force=True)) if model.num_outputs == 2 else None
+
+    @abstractmethod
+    def score(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the loss, the accuracy, and the scores of the nodes."""
+
+    def check_metric(self) -> None:
+        """Refuse a metric that does not fit the target or the labels of these nodes."""
+        metric = selecting_metric(self.metric, self.model.num_outputs)
+        if metric != "accuracy":
+            check_defined(metric, self.labels.numpy(force=True), self.model.num_outputs)
+
+    @torch.no_grad()
+    def __call__(self) -> tuple[Tensor, Tensor]:
+        """Return the loss, and the metric that selects, negated if smaller values are better."""
+        loss, accuracy, scores = self.score()
+        if self.metric is None or self.metric == "accuracy":
+            return loss, accuracy
+        value = compute(self.metric, *self._as_arrays(scores), self.positive)
+        value *= METRICS[self.metric].sign
+        return loss, torch.tensor(value, dtype=torch.float64, device=accuracy.device)
+
+    @torch.no_grad()
+    def evaluate(self) -> dict[str, float]:
+        """Return every metric of the task; the accuracy alone if no metric was chosen."""
+        _, accuracy, scores = self.score()
+        if self.metric is None:
+            return {"accuracy": float(accuracy)}
+        return evaluate(*self._as_arrays(scores), self.positive)
+
+    def _as_arrays(self, scores: Tensor) -> tuple[Any, Any]:
+        return self.labels.numpy(force=True), scores.double().numpy(force=True)
+
+    def _standardised(self, scores: Tensor) -> Tensor:
+        """Convert scores of the model in evaluation from the unit of the target."""
+        if self.model.target_scale is None:
+            return scores
+        return (scores - self.model.target_scale[0]) / self.model.target_scale[1]
+
+
 class Selection:
     """Keeps the weights of the first epoch of strictly best validation score (NOTE[D6]).
 
     All tensors stay on the model's device, so that no epoch waits for a GPU. If a loss or the
-    selected weights are not finite, the weights selected before are kept.
+    selected weights are not finite, the model is no longer ``sound``, and nothing more is kept.
 
     Args:
         model: At the start of training.
@@ -242,24 +292,28 @@ class Selection:
                 metrics.append(EpochMetrics(epoch, loss, train, validation_loss, score, curve))
         return metrics
 
-    def result(self, test: dict[str, float] | None, *, validates: bool) -> TrainedModel | Diverged:
-        """Return the outcome, with the selected weights on the CPU."""
+    def refuse_divergence(self, *, validates: bool) -> None:
+        """Raise :class:`Diverged` if the model is not sound."""
+        if self.sound:
+            return
+        epochs = len(self.metrics())  # nothing is sound after the first epoch that is not
+        train_loss, _, validation_loss, *_ = self.history[epochs].tolist()
+        what = "a weight became infinite"
+        if not math.isfinite(train_loss):
+            what = f"the loss became {train_loss}"
+        elif validates and not math.isfinite(validation_loss):
+            what = f"the validation loss became {validation_loss}"
+        raise Diverged(f"training diverged: {what} in epoch {epochs + 1}")
+
+    def result(self, test: dict[str, float] | None) -> TrainedModel:
+        """Return the selected weights, and all metrics."""
         state = {
             name: value.to("cpu", copy=True, memory_format=torch.contiguous_format)
             for name, value in self.best.items()
         }
-        history, best_epoch = self.metrics(), int(self.best_epoch)
-        if not self.sound:
-            # Nothing is sound after the first epoch that is not.
-            train_loss, _, validation_loss, *_ = self.history[len(history)].tolist()
-            what = "a weight became infinite"
-            if not math.isfinite(train_loss):
-                what = f"the loss became {train_loss}"
-            elif validates and not math.isfinite(validation_loss):
-                what = f"the validation loss became {validation_loss}"
-            return Diverged(len(history) + 1, what, best_epoch, state, history)
+        history, best_epoch = tuple(self.metrics()), int(self.best_epoch)
         validation_score = history[best_epoch - 1].validation_score
-        return TrainedModel(state, best_epoch, validation_score, test, tuple(history))
+        return TrainedModel(state, best_epoch, validation_score, test, history)
 
 
 def fit(
@@ -269,11 +323,11 @@ def fit(
     checkpoint: Checkpoint | None = None,
     on_epochs: Callable[[int], None] | None = None,
     on_metrics: Callable[[EpochMetrics], None] | None = None,
-) -> TrainedModel | Diverged:
+) -> TrainedModel:
     """Train for all epochs of the configuration, select one, and only then score the test nodes.
 
-    Training ends early when the model has diverged, or has not improved for ``config.patience``
-    epochs. An epoch of a step that is ``capturable`` is recorded as a CUDA graph and replayed.
+    Training ends early when the model has not improved for ``config.patience`` epochs. An epoch
+    of a step that is ``capturable`` is recorded as a CUDA graph and replayed.
 
     Args:
         step: Does the work of an epoch; its weights are the start. Afterwards its model holds the
@@ -284,11 +338,17 @@ def fit(
         on_epochs: Called regularly with the number of epochs done since the last call; an
             exception raised in it stops the training.
         on_metrics: Called with the metrics of each epoch.
+
+    Raises:
+        Diverged: When a loss, or a selected weight, is not finite.
     """
     config, report = step.config, on_epochs or (lambda count: None)
     curve = step.scorer(split.test) if config.test_curve else None
     validation = step.scorer(split.validation) if split.validation.numel() else None
+    if validation is not None:
+        validation.check_metric()
     selection = Selection(step.model, config.epochs, config.patience if validation else None)
+    state = step.state() | selection.state()
 
     def run_epoch() -> None:
         step.run()
@@ -298,11 +358,11 @@ def fit(
 
     run, epochs_per_wait = run_epoch, 1
     if step.capturable:
-        written = [*step.state().values(), *selection.state().values()]
-        run, epochs_per_wait = capture(run_epoch, written, step.device), _EPOCHS_PER_WAIT
+        run = capture(run_epoch, list(state.values()), step.device)
+        epochs_per_wait = _EPOCHS_PER_WAIT
     reported = 0
     if checkpoint is not None:
-        checkpoint.load(step.state(), selection.state())
+        checkpoint.load(state)
         reported = int(selection.epoch)
         if reported:
             report(reported)
@@ -316,7 +376,7 @@ def fit(
         if step.capturable:
             torch.cuda.synchronize(step.device)
         if checkpoint is not None and epoch != config.epochs and bool(selection.sound):
-            checkpoint.save(epoch, step.state(), selection.state())
+            checkpoint.save(epoch, state)
         if on_metrics is not None:
             for metrics in selection.metrics(first=reported):
                 on_metrics(metrics)
@@ -329,7 +389,6 @@ def fit(
         selection.keep_last()
     selection.restore()
     step.release()
-    tested = None
-    if split.test.numel() and bool(selection.sound):
-        tested = (curve or step.scorer(split.test)).evaluate()
-    return selection.result(tested, validates=validation is not None)
+    selection.refuse_divergence(validates=validation is not None)
+    tested = (curve or step.scorer(split.test)).evaluate() if split.test.numel() else None
+    return selection.result(tested)

@@ -1,4 +1,4 @@
-r"""The objective of training.
+r"""The objective of training, and the optimizer that minimises it.
 
 .. math:: \Gamma = \frac{1}{M}\sum_{i=1}^{M} l(\hat{\mathbf{y}}_i, \mathbf{y}_i)
     + \frac{\lambda}{2}\|\mathbf{\Theta}\|_F^2
@@ -13,91 +13,69 @@ the training nodes and halves the penalty, where the paper sums and does not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from crossgcn.errors import BadInput
-from crossgcn.graph import PreparedGraph
-from crossgcn.graph.sparse_matrix import ModelInputs
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
 
 
-@dataclass(frozen=True)
-class Loss:
-    """The mean loss over rows, its gradient, and the accuracy or R².
+def compute_loss(
+    scores: Tensor,
+    labels: Tensor,
+    count: float,
+    *,
+    weights: Tensor | None = None,
+    target_scale: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the mean loss over rows, its gradient, and the accuracy or R².
 
-    Attributes:
-        num_classes: 1 for a number.
-        class_weights: Multiplies the loss of each row, ``[num_classes]``.
+    Args:
+        scores: ``[..., rows, classes]``, or ``[..., rows, 1]`` for a number; for the bags of a
+            model, the first dimension.
+        labels: Classes ``[..., rows]``, where rows of a negative label do not count; or
+            numbers, where rows of NaN do not count.
+        count: By which sums over the rows are divided.
+        weights: Multiplies the loss of each row, ``[..., rows]``.
         target_scale: Mean and standard deviation of numbers; scores are standardised.
+
+    Returns:
+        The loss ``[...]``; the accuracy, or R² for numbers, ``[...]`` in float64; and the
+        gradient of the loss for the scores.
     """
-
-    num_classes: int
-    class_weights: Tensor | None = None
-    target_scale: Tensor | None = None
-
-    def __call__(
-        self,
-        scores: Tensor,
-        labels: Tensor,
-        count: float,
-        node_weights: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute the loss.
-
-        Args:
-            scores: ``[..., rows, num_classes]``; for the bags of a model, the first dimension.
-            labels: Classes ``[..., rows]``, where rows of a negative label do not count; or
-                numbers, where rows of NaN do not count.
-            count: By which sums over the rows are divided.
-            node_weights: Multiplies the loss of each row, ``[..., rows]``; their mean is 1.
-
-        Returns:
-            The loss ``[...]``; the accuracy, or R² for numbers, ``[...]`` in float64; and the
-            gradient of the loss for the scores.
-        """
-        if labels.is_floating_point():
-            return self._squared_error(scores, labels, count, node_weights)
-        exact = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        log_probabilities = exact.log_softmax(dim=-1)
-        counted, classes = labels >= 0, labels.clamp(min=0)
-        losses = -log_probabilities.gather(-1, classes.unsqueeze(-1)).squeeze(-1)
-        losses = losses.where(counted, 0.0)
-        correct = (scores.argmax(dim=-1) == labels) & counted
-        one_hot = functional.one_hot(classes, self.num_classes).to(exact.dtype)
-        grad = (log_probabilities.exp() - one_hot) / count
-        grad = grad.where(counted.unsqueeze(-1), 0.0)
-        weights = node_weights
-        if self.class_weights is not None:
-            by_class = self.class_weights[classes].to(exact.dtype)
-            weights = by_class if weights is None else weights * by_class
-        if weights is not None:
-            losses, grad = losses * weights, grad * weights.unsqueeze(-1)
-        accuracy = correct.sum(dim=-1).double() / count
-        return losses.sum(dim=-1) / count, accuracy, grad.to(scores.dtype)
-
-    def _squared_error(
-        self,
-        scores: Tensor,
-        labels: Tensor,
-        count: float,
-        node_weights: Tensor | None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        assert self.target_scale is not None
-        mean, deviation = self.target_scale
+    if target_scale is not None:
+        mean, deviation = target_scale
         targets = ((labels - mean) / deviation).nan_to_num().to(scores.dtype)
         error = torch.where(labels.isnan(), 0.0, scores[..., 0] - targets)
-        weighted = error if node_weights is None else error * node_weights
+        weighted = error if weights is None else error * weights
         loss = (error * weighted).sum(dim=-1) / (2 * count)
         return loss, (1 - 2 * loss).double(), (weighted / count).unsqueeze(-1)
+    exact = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    log_probabilities = exact.log_softmax(dim=-1)
+    counted, classes = labels >= 0, labels.clamp(min=0)
+    losses = -log_probabilities.gather(-1, classes.unsqueeze(-1)).squeeze(-1)
+    losses = losses.where(counted, 0.0)
+    correct = (scores.argmax(dim=-1) == labels) & counted
+    one_hot = functional.one_hot(classes, scores.size(-1)).to(exact.dtype)
+    grad = (log_probabilities.exp() - one_hot) / count
+    grad = grad.where(counted.unsqueeze(-1), 0.0)
+    if weights is not None:
+        losses, grad = losses * weights, grad * weights.unsqueeze(-1)
+    accuracy = correct.sum(dim=-1).double() / count
+    return losses.sum(dim=-1) / count, accuracy, grad.to(scores.dtype)
 
 
 def score_rows(
-    loss_of: Loss, scores: Tensor, labels: Tensor, count: int, node_weights: Tensor | None = None
+    scores: Tensor,
+    labels: Tensor,
+    count: int,
+    *,
+    weights: Tensor | None = None,
+    target_scale: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Score some of ``count`` nodes.
 
@@ -106,9 +84,15 @@ def score_rows(
         R² times their number), in float64, and the gradient, for the scores, of the loss divided
         by ``count``.
     """
-    mean, accuracy, grad = loss_of(scores.detach(), labels.to(scores.device), count, node_weights)
+    mean, accuracy, grad = compute_loss(
+        scores.detach(),
+        labels.to(scores.device),
+        count,
+        weights=weights,
+        target_scale=target_scale,
+    )
     loss, num_correct = mean.double() * count, (accuracy * count).round()
-    if labels.is_floating_point():
+    if target_scale is not None:
         num_correct = labels.numel() - 2 * loss  # so that the parts add up to the whole
     return loss, num_correct, grad
 
@@ -135,23 +119,29 @@ def class_weights(
     return torch.tensor(setting, dtype=torch.float32)
 
 
-def training_loss(
-    model: NodeClassifier, class_weight: str | Sequence[float] | None, y: Tensor
-) -> Loss:
-    """Return the loss that a model minimises on training nodes of these classes or numbers."""
-    weights = class_weights(class_weight, y, model.num_outputs)
-    if weights is not None:
-        weights = weights.to(next(model.parameters()).device)
-    return Loss(model.num_outputs, weights, model.target_scale)
+def training_weights(
+    class_weight: str | Sequence[float] | None,
+    node_weights: Tensor | None,
+    y: Tensor,
+    num_classes: int,
+) -> Tensor | None:
+    """Return the weight of each training node in the loss; ``None`` if all are one.
 
-
-def scale_node_weights(weights: Tensor | None, num_nodes: int) -> Tensor | None:
-    """Return weights of training nodes with a mean of 1, after checking their number."""
-    if weights is None:
-        return None
-    if weights.shape != (num_nodes,):
-        raise BadInput(f"{weights.numel()} weights for {num_nodes} training nodes; give one each")
-    return weights / weights.mean()
+    Args:
+        class_weight: Setting of :class:`~crossgcn.RunConfig`.
+        node_weights: Of each training node; they are scaled to a mean of 1.
+        y: Classes or numbers of the training nodes.
+    """
+    of_classes = class_weights(class_weight, y, num_classes)
+    weights = None if of_classes is None else of_classes[y]
+    if node_weights is None:
+        return weights
+    if node_weights.shape != y.shape:
+        raise BadInput(
+            f"{node_weights.numel()} weights for {y.numel()} training nodes; give one each"
+        )
+    node_weights = node_weights / node_weights.mean()
+    return node_weights if weights is None else node_weights * weights
 
 
 def fit_target_scale(model: NodeClassifier, y: Tensor) -> None:
@@ -159,28 +149,6 @@ def fit_target_scale(model: NodeClassifier, y: Tensor) -> None:
     numbers = y.double()
     deviation = float(numbers.std()) if numbers.numel() > 1 else 0.0
     model.predict_number(float(numbers.mean()), deviation or 1.0)
-
-
-@dataclass(frozen=True)
-class Targets:
-    """The nodes on which a model is scored, on its device.
-
-    Attributes:
-        inputs: The model's inputs, cut down to the rows it needs.
-        labels: ``[nodes]``.
-    """
-
-    inputs: ModelInputs
-    labels: Tensor
-
-
-def find_targets(
-    model: NodeClassifier, graph: PreparedGraph, y: Tensor, nodes: Tensor, device: torch.device
-) -> Targets:
-    """Cut a graph down to the inputs with which a model scores some nodes."""
-    x, blocks = graph.view(nodes, model.propagations)
-    inputs = x.to(device), tuple(block.to(device) for block in blocks)
-    return Targets(inputs, y[nodes].to(device))
 
 
 def order_weight_penalty(model: nn.Module, weight_decay: float) -> Tensor | None:
@@ -200,3 +168,75 @@ def order_weight_penalty(model: nn.Module, weight_decay: float) -> Tensor | None
     if not decayed or weight_decay == 0.0:
         return None
     return 0.5 * weight_decay * torch.cat(decayed).square().sum()
+
+
+class AdamState(NamedTuple):
+    """A weight with what Adam keeps of it.
+
+    Attributes:
+        memory: The weight as it lies in memory; ``mean`` and ``square`` lie alike.
+        order: The dimensions of the weight in that order.
+        mean: Running mean of the gradients.
+        square: Running mean of their squares.
+        step: Number of steps, a tensor.
+        decay: Rate of the weight decay.
+    """
+
+    weight: Tensor
+    memory: Tensor
+    order: tuple[int, ...]
+    mean: Tensor
+    square: Tensor
+    step: Tensor
+    decay: float
+
+
+class Optimizer:
+    r"""PyTorch's fused Adam, with weight decay of matrices; frozen weights are left out.
+
+    It updates the memory of each weight as it lies: ``torch.optim.Adam`` copies a weight with
+    permuted dimensions in every step. Decay adds :math:`\lambda\theta` to the gradient, which is
+    the gradient of the penalty :math:`\frac{\lambda}{2}\theta^2`.
+
+    Attributes:
+        weights: The trained weights, in the order in which :meth:`step` takes gradients.
+        states: What belongs to each of them.
+    """
+
+    def __init__(self, model: nn.Module, learning_rate: float, weight_decay: float) -> None:
+        trained = [weight for weight in model.parameters() if weight.requires_grad]
+        matrices = [_state(weight, weight_decay) for weight in trained if weight.dim() >= 2]
+        vectors = [_state(weight, 0.0) for weight in trained if weight.dim() < 2]
+        self.learning_rate, self.states = learning_rate, [*matrices, *vectors]
+        self.weights = [state.weight for state in self.states]
+        groups = [
+            {"params": [state.memory for state in states], "weight_decay": states[0].decay}
+            for states in (matrices, vectors)
+            if states
+        ]
+        self._adam = torch.optim.Adam(
+            groups,
+            lr=learning_rate,
+            fused=True,
+            capturable=any(weight.is_cuda for weight in trained),
+        )
+        for state in self.states:
+            kept = {"step": state.step, "exp_avg": state.mean, "exp_avg_sq": state.square}
+            self._adam.state[state.memory] = kept
+
+    def step(self, gradients: Sequence[Tensor | None]) -> None:
+        """Update the weights in place; a weight without a gradient is not changed."""
+        for state, gradient in zip(self.states, gradients, strict=True):
+            state.memory.grad = (
+                None if gradient is None else gradient.permute(state.order).contiguous()
+            )
+        self._adam.step()
+
+
+def _state(weight: Tensor, decay: float) -> AdamState:
+    strides = weight.stride()
+    order = tuple(sorted(range(weight.dim()), key=lambda dim: (-strides[dim], dim)))
+    memory = weight.detach().permute(order)
+    mean, square = torch.zeros_like(memory), torch.zeros_like(memory)
+    step = torch.zeros((), device=memory.device)
+    return AdamState(weight, memory, order, mean, square, step, decay)

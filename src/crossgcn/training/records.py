@@ -116,8 +116,6 @@ def finished_run(
     except BadInput as error:
         warnings.warn(Note(str(error)), stacklevel=2)
         return None
-    if record.get("status") != "done":
-        return None
     for name, difference in differences(record, wanted):
         on_device = name == "device" and name in record
         how = f"--device {record[name]}" if on_device else "the settings of that run"

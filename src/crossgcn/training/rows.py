@@ -14,10 +14,8 @@ from torch import Tensor
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput
-from crossgcn.graph.hops import HopColumns
-from crossgcn.graph.neighbourhood import NeighbourLabels
 from crossgcn.graph.sparse_matrix import Features, SparseMatrix
-from crossgcn.graph.standardise import HopRows, Scale, fit_scale
+from crossgcn.graph.standardise import HopRows
 from crossgcn.kernels import has_numba
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.checkpoints import Checkpoint
@@ -30,18 +28,56 @@ from crossgcn.training.device import (
     enough_memory,
     multiplying_in,
 )
-from crossgcn.training.loop import Diverged, Step, TrainedModel, fit
-from crossgcn.training.objective import scale_node_weights, score_rows, training_loss
-from crossgcn.training.scoring import RowScorer, check_scoring
+from crossgcn.training.loop import Scorer, Step, TrainedModel, fit
+from crossgcn.training.objective import compute_loss, score_rows, training_weights
 
 if TYPE_CHECKING:
-    from crossgcn.training.compiled.hops import HopPasses
+    from crossgcn.training.compiled_hops import HopPasses
 
 BAG_SHARE = 0.9
 """Share of the training nodes that each bag of a model is trained on."""
 
 _ENTRIES_AHEAD = 1 << 18
 """Entries of several batches that are read at once."""
+
+_ROWS_AT_ONCE = 4096
+"""Rows that are scored at once."""
+_KEPT_BYTES = 256 << 20
+"""Rows up to this size are kept from one evaluation to the next."""
+
+
+def train_rows(
+    model: CrossHops,
+    rows: HopRows,
+    split: Split,
+    config: RunConfig,
+    *,
+    seed: int,
+    device: str | torch.device = "cpu",
+    node_weights: Tensor | None = None,
+    checkpoint: Checkpoint | None = None,
+    on_epochs: Callable[[int], None] | None = None,
+) -> TrainedModel:
+    """Train a model on batches of rows, and select the epoch of the best validation score.
+
+    Args:
+        model: Trained in place; holds the selected weights afterwards.
+        split: As for :func:`~crossgcn.training.loop.fit`, like ``checkpoint`` and ``on_epochs``.
+        seed: Decides the batches, the bags and the dropped entries.
+        node_weights: Weight of each training node in the loss.
+
+    Raises:
+        Diverged: When a loss, or a selected weight, is not finite.
+    """
+    device = choose_device(device)
+    check_precision(config.precision, device)
+    batch_size = config.batch_size or split.train.numel()
+    sizes = f"a batch of {batch_size:,} rows of {rows.num_columns:,} columns"
+    with enough_memory(sizes, device, "lower batch_size"):
+        step = RowStep(
+            model.to(device), rows, split.train, config, seed=seed, node_weights=node_weights
+        )
+        return fit(step, split, checkpoint=checkpoint, on_epochs=on_epochs)
 
 
 class Batch(NamedTuple):
@@ -80,28 +116,23 @@ class RowStep(Step):
         self.rows, self.nodes, self._seed = rows, nodes.to(rows.device), seed
         self._labels = rows.labels.to(rows.device)
         self._batch_size = config.batch_size or nodes.numel()
-        self._loss = training_loss(model, config.class_weight, rows.labels[nodes])
         self._in_bag = _draw_bags(model.bags, nodes, rows.labels, seed)
         if self._in_bag is not None:
             # Rows of nodes, because batches select nodes.
             self._in_bag = self._in_bag.to(self.device).t().contiguous()
-        # Not the number of a batch's nodes in the bag, which varies from batch to batch.
-        self._bag_share = 1.0 if self._in_bag is None else BAG_SHARE
-        node_weights = scale_node_weights(node_weights, nodes.numel())
-        if node_weights is not None:
-            of_all = torch.zeros(rows.labels.numel()).index_copy(0, nodes, node_weights)
-            node_weights = of_all.to(rows.device)
-        self._node_weights = node_weights
+        weights = training_weights(
+            config.class_weight, node_weights, rows.labels[nodes], model.num_outputs
+        )
+        if weights is not None:
+            of_all = torch.zeros(rows.labels.numel()).index_copy(0, nodes, weights)
+            weights = of_all.to(rows.device)
+        self._weights = weights
         self._totals = torch.zeros(2, dtype=torch.float64, device=self.device)
         self._passes: HopPasses | None = None
-        if self.device.type == "cpu" and has_numba():
-            from crossgcn.training.compiled.hops import HopPasses
+        if self.device.type == "cpu" and has_numba() and not rows.are_sparse:
+            from crossgcn.training.compiled_hops import HopPasses
 
             self._passes = HopPasses.of(model)
-        is_weighted = self._loss.class_weights is not None or node_weights is not None
-        self._scores_bags = (
-            self._passes is not None and model.target_scale is None and not is_weighted
-        )
         self._records = self.nodes.is_cuda and can_be_recorded(model, self.device)
         self._full_batch = self.nodes[: self._batch_size].clone()
         self._replay: Callable[[], None] | None = None
@@ -165,7 +196,8 @@ class RowStep(Step):
     def _train_on(self, batch: Batch) -> None:
         """Do one step: forward, backward and Adam."""
         self.count += 1
-        if self._passes is not None and self._passes.takes(batch.x):
+        if self._passes is not None:
+            assert isinstance(batch.x, Tensor)
             self._passes.backward(self._add_loss(self._passes.forward(batch.x), batch))
             self._passes.update(self.optimizer)
             return
@@ -181,77 +213,80 @@ class RowStep(Step):
     def _add_loss(self, scores: Tensor, batch: Batch) -> Tensor:
         """Add up losses and correct predictions; return the gradient for the scores."""
         labels, count, weights = batch.labels, batch.labels.numel(), None
-        if self._node_weights is not None:
-            weights = self._node_weights[batch.nodes].to(scores.device)
+        target_scale = self.model.target_scale
+        if self._weights is not None:
+            weights = self._weights[batch.nodes].to(scores.device)
         if self._in_bag is None:
-            loss, num_correct, grad = score_rows(self._loss, scores, labels, count, weights)
+            loss, num_correct, grad = score_rows(
+                scores, labels, count, weights=weights, target_scale=target_scale
+            )
             self._totals += torch.stack([loss, num_correct])
             return grad
         # Selected first: a loop that also decides waits for memory in every step.
         in_bag = self._in_bag.index_select(0, batch.nodes.to(self._in_bag.device))
-        of_bag = self._bag_share * count
-        if self._passes is not None and self._scores_bags:
-            return self._passes.score_bags(scores, labels, in_bag, of_bag, self._totals)
-        unknown = torch.nan if labels.is_floating_point() else -1
+        # Not the number of the batch's nodes in the bag, which varies from batch to batch.
+        of_bag = BAG_SHARE * count
+        if self._passes is not None and target_scale is None and weights is None:
+            return self._passes.score_bags(labels, in_bag, of_bag, self._totals)
+        unknown = -1 if target_scale is None else torch.nan
         of_bags = torch.where(in_bag.t(), labels.to(scores.device), unknown)
         if weights is not None:
             weights = weights.expand(of_bags.shape)
-        losses, accuracies, grad = self._loss(scores.detach(), of_bags, of_bag, weights)
+        losses, accuracies, grad = compute_loss(
+            scores.detach(), of_bags, of_bag, weights=weights, target_scale=target_scale
+        )
         # Each bag's loss has the gradient that it has alone; the reported loss is their mean.
         loss, num_correct = losses.double().mean() * count, accuracies.mean() * count
-        if labels.is_floating_point():
+        if target_scale is not None:
             num_correct = count - 2 * loss
         self._totals += torch.stack([loss, num_correct])
         return grad
 
 
-def train_rows(
-    model: CrossHops,
-    rows: HopRows,
-    split: Split,
-    config: RunConfig,
-    *,
-    seed: int,
-    device: str | torch.device = "cpu",
-    node_weights: Tensor | None = None,
-    checkpoint: Checkpoint | None = None,
-    on_epochs: Callable[[int], None] | None = None,
-) -> TrainedModel | Diverged:
-    """Train a model on batches of rows, and select the epoch of the best validation score.
+class RowScorer(Scorer):
+    """Scores nodes by the rows of their columns."""
 
-    Args:
-        model: Trained in place; holds the selected weights afterwards.
-        split: As for :func:`~crossgcn.training.loop.fit`, like ``checkpoint`` and ``on_epochs``.
-        seed: Decides the batches, the bags and the dropped entries.
-        node_weights: Weight of each training node in the loss.
-    """
-    check_scoring(config, model.num_outputs, rows.labels[split.validation])
-    device = choose_device(device)
-    check_precision(config.precision, device)
-    batch_size = config.batch_size or split.train.numel()
-    sizes = f"a batch of {batch_size:,} rows of {rows.num_columns:,} columns"
-    with enough_memory(sizes, device, "lower batch_size"):
-        step = RowStep(
-            model.to(device), rows, split.train, config, seed=seed, node_weights=node_weights
-        )
-        return fit(step, split, checkpoint=checkpoint, on_epochs=on_epochs)
+    def __init__(
+        self,
+        model: CrossHops,
+        rows: HopRows,
+        nodes: Tensor,
+        config: RunConfig,
+        device: torch.device,
+    ) -> None:
+        super().__init__(model, config, rows.labels, rows.labels[nodes])
+        self._rows, self._nodes, self._device = rows, nodes, device
+        self._kept: list[tuple[Features, Tensor]] | None = None
 
+    def score(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the loss, the accuracy, and the scores of the nodes."""
+        self.model.eval()
+        count, parts = self._nodes.numel(), []
+        totals = torch.zeros(2, dtype=torch.float64, device=self._device)
+        with multiplying_in(self.precision, self._device):
+            for x, labels in self._read() if self._kept is None else self._kept:
+                scores = self.model(x.to(self._device))
+                loss, num_correct, _ = score_rows(
+                    self._standardised(scores), labels, count, target_scale=self.model.target_scale
+                )
+                totals += torch.stack([loss, num_correct])
+                parts.append(scores)
+        loss, accuracy = totals / count
+        return loss, accuracy, torch.cat(parts)
 
-def rows_of_hops(
-    model: CrossHops, hops: HopColumns, y: Tensor, labels: NeighbourLabels | None
-) -> HopRows:
-    """Return a model's standardised columns; their scale and smoothing are set in the model.
-
-    ``labels`` are those that neighbours show, if the model reads them.
-    """
-    parts, scale = [hops.without_labels], hops.scale
-    if labels is not None:
-        shown = hops.label_columns(labels)
-        parts.append(shown)
-        both = zip(scale, fit_scale(shown, 0), strict=True)
-        scale = Scale(*(torch.cat(pair) for pair in both))
-    model.set_scale(scale, hops.smoothing)
-    return HopRows(parts, scale, y)
+    def _read(self) -> Iterator[tuple[Features, Tensor]]:
+        """Yield rows and labels; keep them for the next time if they are small."""
+        kept, size = [], 0
+        for nodes in torch.split(self._nodes, _ROWS_AT_ONCE):
+            x = self._rows.rows(nodes.to(self._rows.device))
+            size += x.nbytes if isinstance(x, Tensor) else 3 * x.values.nbytes
+            if size <= _KEPT_BYTES:
+                kept.append((x, self._rows.labels[nodes]))
+            else:
+                kept.clear()
+            yield x, self._rows.labels[nodes]
+        if size <= _KEPT_BYTES:
+            self._kept = kept
 
 
 def _draw_bags(bags: int, nodes: Tensor, labels: Tensor, seed: int) -> Tensor | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 from torch_geometric.data import Data
 
 from crossgcn.data.features import Preprocess
@@ -22,14 +22,14 @@ from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import HopColumns, HopPlan
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.graph.sparse_matrix import Features
-from crossgcn.graph.standardise import HopRows
+from crossgcn.graph.standardise import HopRows, Scale, fit_scale
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint, save_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import choose_device
-from crossgcn.training.full_batch import fit_full_batch
+from crossgcn.training.full_batch import train_full_batch
 from crossgcn.training.loop import Diverged, TrainedModel
 from crossgcn.training.metrics import positive_class, selecting_metric, task_of_outputs
 from crossgcn.training.objective import fit_target_scale
@@ -41,7 +41,7 @@ from crossgcn.training.records import (
     write_epochs,
     write_record,
 )
-from crossgcn.training.rows import rows_of_hops, train_rows
+from crossgcn.training.rows import train_rows
 
 Record = dict[str, Any]
 OnEpochs = Callable[[int], None]
@@ -153,11 +153,15 @@ class Trainer:
         return columns.with_labels(neighbour_labels(self.y, split.train, self.num_classes))
 
     def hop_rows(self, model: CrossHops, split: Split) -> HopRows:
-        """Return the standardised columns of a model, and set their scale in it."""
-        labels = None
+        """Return a model's standardised columns; their scale and smoothing are set in the model."""
+        hops = self._hops_of(model.plan.hops)
+        parts, scale = [hops.without_labels], hops.scale
         if model.plan.num_labels:
-            labels = neighbour_labels(self.y, split.train, self.num_classes)
-        return rows_of_hops(model, self._hops_of(model.plan.hops), self.y, labels)
+            shown = hops.label_columns(neighbour_labels(self.y, split.train, self.num_classes))
+            parts.append(shown)
+            scale = Scale(*map(torch.cat, zip(scale, fit_scale(shown, 0), strict=True)))
+        model.set_scale(scale, hops.smoothing)
+        return HopRows(parts, scale, self.y)
 
     def _hops_of(self, hops: int) -> HopColumns:
         if hops not in self._hops:
@@ -178,27 +182,21 @@ class Trainer:
         return self._data
 
     def train(self, run: Run, on_epochs: OnEpochs | None = None) -> Record | WorkFailed:
-        """Train a run; return its record, or why it diverged.
-
-        Its folder holds the record, and of a run that diverged the last good weights.
-        """
+        """Train a run, write its folder, and return its record, or why it diverged."""
         started, record = time.perf_counter(), self.identity(run)
         model = self.build(run)
         record["parameters"] = sum(weight.numel() for weight in model.parameters())
         with using_threads(self.threads):
             record["environment"] = describe_environment(self.device)
-            result = self.fit(run, model, on_epochs)
-        if isinstance(result, Diverged):
-            record["status"] = "diverged"
-        else:
-            record |= self._describe(run, result)
-            record["seconds"] = time.perf_counter() - started
+            try:
+                result = self.fit(run, model, on_epochs)
+            except Diverged as error:
+                name = f"{run.config.model} ({run.config.num_layers}-layer), split {run.split}"
+                return WorkFailed(f"{name}: {error}")
+        record |= self._describe(run, result)
+        record["seconds"] = time.perf_counter() - started
         if run.folder is not None:
             self._write(run, run.folder, record, result)
-        if isinstance(result, Diverged):
-            # Not the error itself: its weights would have to travel between processes.
-            name = f"{run.config.model} ({run.config.num_layers}-layer), split {run.split}"
-            return WorkFailed(f"{name}: {result}")
         return record
 
     def build(self, run: Run) -> NodeClassifier:
@@ -219,12 +217,16 @@ class Trainer:
 
     def fit(
         self, run: Run, model: NodeClassifier, on_epochs: OnEpochs | None = None
-    ) -> TrainedModel | Diverged:
-        """Train the model of a run; nothing is written but checkpoints in its folder."""
+    ) -> TrainedModel:
+        """Train the model of a run; nothing is written but checkpoints in its folder.
+
+        Raises:
+            Diverged: When a loss, or a selected weight, is not finite.
+        """
         config, split = run.config, self.splits[run.split]
         seed = config.run_seed(run.split)
         if not isinstance(model, CrossHops):
-            return fit_full_batch(
+            return train_full_batch(
                 model,
                 self.graph(),
                 self.y,
@@ -268,13 +270,11 @@ class Trainer:
             "order_weights": [x.tolist() for name, x in weights if name.endswith("order_weights")],
         }
 
-    def _write(
-        self, run: Run, folder: Path, record: Record, result: TrainedModel | Diverged
-    ) -> None:
+    def _write(self, run: Run, folder: Path, record: Record, result: TrainedModel) -> None:
         """Write a record with the metrics of every epoch, and the weights if they are kept."""
         clear_run(folder)
         write_epochs(folder, result.history)
-        if self.save_models or isinstance(result, Diverged):
+        if self.save_models:
             save_model(
                 folder,
                 result.state,
@@ -298,32 +298,18 @@ def _fits_on(device: torch.device, data: Data, hops: int) -> bool:
     return bool(_COPIES * columns + edges <= _SHARE * torch.cuda.mem_get_info(device)[0])
 
 
-class seeded(TorchFunctionMode):
-    """Draw all random numbers of this thread within a block from a generator of its own.
+_drawing = threading.Lock()
 
-    The weights are those after ``torch.manual_seed(seed)``, but torch's own generator, which all
-    threads share, is neither read nor changed.
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed torch's generator within a block, and restore it afterwards.
+
+    All threads share that generator, so only one of them is in such a block at a time.
     """
-
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self._generator = torch.Generator().manual_seed(seed)
-
-    def __torch_function__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        """Call a function of torch; one that draws uses the generator."""
-        kwargs = kwargs or {}
-        if getattr(function, "__name__", "") in _DRAWING and kwargs.get("generator") is None:
-            kwargs["generator"] = self._generator
-        return function(*args, **kwargs)
-
-
-_DRAWING = {
-    *("uniform_", "normal_", "bernoulli_", "random_", "exponential_", "trunc_normal_"),
-    *("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial"),
-    *("kaiming_uniform_", "kaiming_normal_", "xavier_uniform_", "xavier_normal_"),
-}
+    with _drawing, torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
 
 
 @contextmanager

@@ -7,34 +7,25 @@ of each bag and their gradients are loops. Results are those of autograd but for
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from crossgcn.graph.sparse_matrix import Features, SparseMatrix
 from crossgcn.kernels import cpu_hop_loops as hop_loops
-from crossgcn.kernels import has_numba
 from crossgcn.kernels.cpu_loops import call
 from crossgcn.layers.order_weights import PerUnit
-from crossgcn.models.cross_hops import BagReadout, CrossHops
-from crossgcn.training.compiled.network import (
-    WeightUpdate,
-    adam_rates,
-    drop,
-    flat,
-)
-from crossgcn.training.optimizer import Optimizer
-
-__all__ = ["HopPasses"]
+from crossgcn.models.cross_hops import CrossHops
+from crossgcn.training.compiled_network import WeightUpdate, adam_rates, drop, flat
+from crossgcn.training.objective import Optimizer
 
 
 class HopPasses:
     """The passes of a model, and the steps of its optimizer.
 
-    Arrays are kept from one batch to the next: scores, and the gradient for them that
-    :meth:`score_bags` returns, are valid until the next forward pass.
+    Batches are dense rows. Arrays are kept from one batch to the next: scores, and the gradient
+    for them that :meth:`score_bags` returns, are valid until the next forward pass.
 
     Args:
         model: Its weights are read where they are, and changed there by :meth:`update`.
@@ -47,7 +38,7 @@ class HopPasses:
         transform, readout = model.transform, model.readout
         self.bags, self.order = model.bags, model.order
         self.units, self.classes = transform.out_channels, readout.out_channels
-        self._dropout, self._bits = model.dropout, model.dropout.bits()
+        self._dropout = model.dropout
         self.gradients: dict[Tensor, Tensor] = {
             each: torch.empty_like(each).detach() for each in model.parameters()
         }
@@ -65,27 +56,14 @@ class HopPasses:
         self._allocate(0, len(self._product))
 
     @classmethod
-    def of(cls, model: torch.nn.Module) -> HopPasses | None:
-        """Return the passes of a model; ``None`` if it is another, or has foreign code in it."""
-        if type(model) is not CrossHops or not has_numba():
-            return None
-        aggregator = model.transform.aggregator
+    def of(cls, model: CrossHops) -> HopPasses | None:
+        """Return the passes of a model; ``None`` for a subclass, foreign code or frozen weights."""
         usual = (
-            (aggregator is None if model.order == 1 else type(aggregator) is PerUnit)
-            and type(model.readout) is BagReadout
-            and model.transform.first_order != "release"
+            type(model) is CrossHops
             and not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-            and all(
-                p.requires_grad and p.dtype == torch.float32 and p.is_contiguous()
-                for p in model.parameters()
-            )
+            and all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
         )
         return cls(model) if usual else None
-
-    @staticmethod
-    def takes(x: Features) -> TypeGuard[Tensor]:
-        """Whether these rows can be computed: dense ones in float32."""
-        return not isinstance(x, SparseMatrix) and x.dtype == torch.float32
 
     def _allocate(self, rows: int, columns: int) -> None:
         """Make arrays for a batch of this shape, and the views of them that the passes take."""
@@ -105,12 +83,10 @@ class HopPasses:
         """Return what the model returns in training mode."""
         if x.shape != self._dropped.shape:
             self._allocate(*x.shape)
-        if self._bits is None:
-            self._dropout.training = True
-            x = self._dropout(x)
-        elif self._dropout.p > 0:
-            entries, bits = flat(x.contiguous()), self._bits
-            key = (int(bits.seed), int(bits.step))
+        if self._dropout.p > 0:
+            bits = self._dropout.bits()
+            assert bits is not None, "a step decides which entries are dropped"
+            entries, key = flat(x.contiguous()), (int(bits.seed), int(bits.step))
             drop(entries, entries, flat(self._dropped), key, self._dropout.p, site=bits.site)
             x = self._dropped
         self._seen = x.t()
@@ -118,21 +94,12 @@ class HopPasses:
         call(hop_loops.score_units, self._projections.numel(), *self._forward)
         return self._returned[0] if self.bags > 1 else self._returned[0][0]
 
-    def score_bags(
-        self, scores: Tensor, labels: Tensor, in_bag: Tensor, count: float, totals: Tensor
-    ) -> Tensor:
-        """Return the gradient, for the scores, of the cross-entropy of the nodes of each bag.
+    def score_bags(self, labels: Tensor, in_bag: Tensor, count: float, totals: Tensor) -> Tensor:
+        """Return the gradient, for the last scores, of the cross-entropy of each bag's nodes.
 
-        Args:
-            scores: ``[bags, nodes, classes]``, from :meth:`forward` or from the model itself.
-            count: By which the sums over the nodes are divided.
-
-        The others are those of :func:`~crossgcn.kernels.cpu_hop_loops.score_bags`.
+        ``count`` is what sums over the nodes are divided by; the others are those of
+        :func:`~crossgcn.kernels.cpu_hop_loops.score_bags`.
         """
-        if scores is not self._returned[0]:
-            # Of sparse rows: autograd has computed them, and only the loss needs arrays.
-            self._allocate(scores.size(1), 0)
-            self._returned[0].copy_(scores.detach())
         torch.log_softmax(self._scores, dim=1, out=self._log_probabilities)
         torch.exp(self._log_probabilities, out=self._grad_scores)
         given = (labels.numpy(), in_bag.numpy(), np.float32(count), totals.numpy())

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from crossgcn.graph import SparseMatrix
+from crossgcn.graph.sparse_matrix import ModelInputs
 from crossgcn.kernels import cpu_loops
 from crossgcn.kernels.cpu_loops import ROWS_PER_CHUNK, call
 from crossgcn.kernels.reference import threshold
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.objective import Targets
-from crossgcn.training.optimizer import AdamState, Optimizer
+from crossgcn.training.objective import AdamState, Optimizer
 
 Array = Any
 Csr = tuple[Array, ...]
@@ -40,21 +40,24 @@ class CompiledStep:
     """Forward, backward and Adam, on the weights and running means of the PyTorch step.
 
     Args:
-        model: With weights as :func:`~crossgcn.training.compiled.lay_out_weights` stores them.
+        model: With weights as :func:`~crossgcn.training.full_batch.lay_out_weights` stores them.
+        inputs: With which the model scores the training nodes.
+        labels: Of the training nodes.
         seed: Decides the dropped entries.
     """
 
     def __init__(
         self,
         model: NodeClassifier,
-        targets: Targets,
+        inputs: ModelInputs,
+        labels: Tensor,
         optimizer: Optimizer,
         weight_decay: float,
         seed: int,
     ) -> None:
         self.seed, self.weight_decay = seed, weight_decay
         self.learning_rate = optimizer.learning_rate
-        self.network = CompiledNetwork(model, targets)
+        self.network = CompiledNetwork(model, inputs, labels)
         self._updates = {state.weight: WeightUpdate(state) for state in optimizer.states}
 
     def __call__(self, step: int) -> tuple[float, int]:
@@ -71,11 +74,10 @@ class CompiledStep:
 
 
 class CompiledNetwork:
-    """A model on a set of target nodes and on the memory of its weights."""
+    """A model on the inputs of some nodes and on the memory of its weights."""
 
-    def __init__(self, model: NodeClassifier, targets: Targets) -> None:
-        x, blocks = targets.inputs
-        self.labels = targets.labels.numpy()
+    def __init__(self, model: NodeClassifier, inputs: ModelInputs, labels: Tensor) -> None:
+        (x, blocks), self.labels = inputs, labels.numpy()
         self.x: Array = None if isinstance(x, SparseMatrix) else x.numpy()
         self.operations: list[_Operation] = []
         rows, dropout = x.shape[0], model.dropout.p
