@@ -44,3 +44,11 @@ def make(case: str) -> CrossGCNConv:
     torch.manual_seed(0)
     conv: CrossGCNConv = shake(CrossGCNConv(FEATURES, OUTPUTS, **deepcopy(CASES[case])))
     return conv
+
+
+def copy_weights(theirs: Any, ours: Any) -> None:
+    """Give a layer of order 1 the weights of PyG's ``GCNConv``."""
+    with torch.no_grad():
+        ours.weight[0].copy_(theirs.lin.weight)
+        if theirs.bias is not None:
+            ours.bias.copy_(theirs.bias)

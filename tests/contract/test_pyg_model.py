@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from contract_cases import EDGES, NODES, ORDERS, features, shake
+from contract_cases import EDGES, NODES, ORDERS, copy_weights, features, shake
 from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.data import Data, HeteroData
@@ -60,9 +60,8 @@ def test_gcn(out: int | None, depth: int) -> None:
     theirs, ours = PyGGCN(8, 16, depth, out, 0.5), GCN(8, 16, depth, out, 0.5)
     assert (ours.in_channels, ours.out_channels) == (8, out or 16)
     assert ours.num_layers == len(ours.convs) == depth
-    with torch.no_grad():
-        for conv, layer in zip(theirs.convs, ours.convs, strict=True):
-            layer.load_state_dict(conv.state_dict())
+    for conv, layer in zip(theirs.convs, ours.convs, strict=True):
+        copy_weights(conv, layer)
     x = features(NODES, 8)
     assert_close(ours.eval()(x, EDGES), theirs.eval()(x, EDGES))
 

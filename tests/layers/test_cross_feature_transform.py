@@ -208,9 +208,9 @@ def test_the_first_order_stays_at_one_under_anyones_weight_decay(order_weights: 
         optimizer.zero_grad()
         transform(torch.randn(5, 6)).sum().backward()
         optimizer.step()
-    weights = transform.effective_order_weights()
+    weights = transform.unit_order_weights()
     assert weights is not None
-    assert weights[0] == 1.0
+    assert (weights[0] == 1.0).all()
     x = torch.randn(5, 6)
     first, second = (x @ w.t() for w in transform.weight)
     assert transform.bias is not None
@@ -232,7 +232,7 @@ def test_leading_dimensions_are_kept_as_by_a_linear_layer(order_weights: str) ->
     torch.testing.assert_close(out[1, 2], transform(x[1, 2]))
 
 
-def test_a_lazy_transform_saves_and_loads_before_it_knows_its_width() -> None:
+def test_a_lazy_transform_is_copied_before_it_knows_its_width() -> None:
     lazy = CrossFeatureTransform(-1, 4, 2)
     duplicate = copy.deepcopy(lazy)
     for transform in (lazy, duplicate):
@@ -240,13 +240,6 @@ def test_a_lazy_transform_saves_and_loads_before_it_knows_its_width() -> None:
         assert transform.weight.shape == (2, 4, 9)
         assert transform.in_channels == 9
     assert not torch.equal(lazy.weight, duplicate.weight)
-    state = CrossFeatureTransform(-1, 4, 2).state_dict()
-    assert "weight" not in state
-    restored = CrossFeatureTransform(-1, 4, 2)
-    restored.load_state_dict(state)
-    assert restored(torch.randn(5, 9)).shape == (5, 4)
-    with pytest.raises(RuntimeError, match="Missing key"):
-        CrossFeatureTransform(9, 4, 2).load_state_dict(state)
 
 
 def test_reset_parameters_puts_gates_back_to_zero() -> None:

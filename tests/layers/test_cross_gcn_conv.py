@@ -137,6 +137,8 @@ def test_an_adjacency_that_does_not_fit_is_refused() -> None:
         conv(features(nodes=12), adjacency)
     with pytest.raises(BadInput, match=r"edge_weight goes with COO edges"):
         conv(features(), adjacency, WEIGHTS)
+    with pytest.raises(BadInput, match="flow='source_to_target'"):
+        CrossGCNConv(6, 4, flow="target_to_source")(features(), adjacency)
 
 
 @pytest.mark.parametrize("aggregate_first", [False, True])
@@ -294,10 +296,3 @@ def test_gradcheck_through_the_whole_layer() -> None:
     x = torch.randn(NODES, 4, dtype=torch.float64, requires_grad=True)
     weights = WEIGHTS.double().requires_grad_()
     assert torch.autograd.gradcheck(lambda x, w: conv(x, EDGES, w), (x, weights))
-
-
-@pytest.mark.parametrize("left_out", ["normalize", "add_self_loops"])
-def test_improved_needs_normalised_edges_with_self_loops(left_out: str) -> None:
-    options: dict[str, Any] = {"improved": True, left_out: False}
-    with pytest.raises(BadInput, match="leave normalize and add_self_loops at True"):
-        CrossGCNConv(3, 2, **options)

@@ -195,9 +195,6 @@ def test_maps_with_hooks_are_refused_by_name() -> None:
     with pytest.raises(BadInput, match=r"maps have hooks.*: 0; remove the hooks.*skip"):
         crossify(model)
     assert crossed_maps(crossify(model, skip="0")) == ("1",)
-    model[1].register_forward_pre_hook(lambda module, given: None)
-    with pytest.raises(BadInput, match=r"maps have hooks.*: 1; remove"):
-        crossify(model, skip="0")
 
 
 def test_crossing_twice_leaves_crosses_as_they_are() -> None:

@@ -6,7 +6,7 @@ import torch
 from crossgcn import BadInput
 from crossgcn.data.features import csr_tensor
 from crossgcn.graph import SparseMatrix
-from crossgcn.layers.dropout import FeatureDropout, feature_dropout
+from crossgcn.layers.dropout import FeatureDropout
 
 
 def sparse_ones(rows: int = 400, columns: int = 500, per_row: int = 10) -> SparseMatrix:
@@ -19,7 +19,7 @@ def sparse_ones(rows: int = 400, columns: int = 500, per_row: int = 10) -> Spars
 def test_sparse_dropout_has_the_mean_and_rate_of_dense_dropout(p: float) -> None:
     torch.manual_seed(0)
     matrix = sparse_ones()
-    dropped = feature_dropout(matrix, p, training=True)
+    dropped = FeatureDropout(p)(matrix)
     kept = dropped.values != 0
     assert kept.float().mean().item() == pytest.approx(1 - p, abs=0.03)
     torch.testing.assert_close(dropped.values[kept], torch.full((int(kept.sum()),), 1 / (1 - p)))
@@ -31,9 +31,9 @@ def test_only_stored_entries_are_drawn() -> None:
     narrow = sparse_ones(rows=50, columns=20)
     wide = SparseMatrix(narrow.row_offsets, narrow.columns, narrow.values, (50, 10_000_000))
     torch.manual_seed(3)
-    first = feature_dropout(narrow, 0.5, training=True).values
+    first = FeatureDropout(0.5)(narrow).values
     torch.manual_seed(3)
-    second = feature_dropout(wide, 0.5, training=True).values
+    second = FeatureDropout(0.5)(wide).values
     torch.testing.assert_close(first, second)
 
 
@@ -41,29 +41,29 @@ def test_torch_csr_and_sparse_matrix_drop_the_same_entries() -> None:
     matrix = sparse_ones()
     csr = csr_tensor(matrix.row_offsets, matrix.columns, matrix.values, matrix.shape)
     torch.manual_seed(5)
-    ours = feature_dropout(matrix, 0.5, training=True)
+    ours = FeatureDropout(0.5)(matrix)
     torch.manual_seed(5)
-    theirs = feature_dropout(csr, 0.5, training=True)
+    theirs = FeatureDropout(0.5)(csr)
     assert theirs.layout == torch.sparse_csr
     torch.testing.assert_close(theirs.values(), ours.values)
 
 
 def test_nothing_is_dropped_outside_training_or_at_rate_zero() -> None:
     matrix, dense = sparse_ones(), torch.randn(4, 5)
-    assert feature_dropout(matrix, 0.5, training=False) is matrix
-    assert feature_dropout(dense, 0.0, training=True) is dense
+    assert FeatureDropout(0.5).eval()(matrix) is matrix
+    assert FeatureDropout(0.0)(dense) is dense
 
 
 def test_other_sparse_layouts_are_refused_with_the_remedy() -> None:
     with pytest.raises(BadInput, match=r"pass x.to_sparse_csr\(\)"):
-        feature_dropout(torch.eye(3).to_sparse(), 0.5, training=True)
+        FeatureDropout(0.5)(torch.eye(3).to_sparse())
 
 
 def test_gradients_flow_through_what_was_kept() -> None:
     torch.manual_seed(0)
-    matrix = feature_dropout(sparse_ones(rows=30, columns=40), 0.5, training=True)
+    matrix = FeatureDropout(0.5)(sparse_ones(rows=30, columns=40))
     weight = torch.randn(40, 3, requires_grad=True)
-    (matrix @ weight).sum().backward()  # type: ignore[no-untyped-call]
+    (matrix @ weight).sum().backward()
     assert weight.grad is not None
     expected = torch.from_numpy(matrix.to_scipy().toarray()).sum(0)
     torch.testing.assert_close(weight.grad, expected[:, None].expand(40, 3))
@@ -79,5 +79,5 @@ def test_a_dropout_is_the_first_of_its_model_unless_told_otherwise() -> None:
 
 def test_negative_features_are_kept_unless_they_are_activated() -> None:
     x = -torch.ones(1000)
-    assert set(feature_dropout(x, 0.5, training=True).tolist()) == {-2.0, 0.0}
-    assert not feature_dropout(x, 0.5, training=True, activate=True).any()
+    assert set(FeatureDropout(0.5)(x).tolist()) == {-2.0, 0.0}
+    assert not FeatureDropout(0.5)(x, activate=True).any()

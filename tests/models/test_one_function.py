@@ -73,10 +73,10 @@ def test_over_coo_and_prepared_edges_and_in_training(settings: dict[str, Any]) -
 
 
 class Halved(CrossGCN):
-    """A user's model that does something before each layer."""
+    """A user's model that does something before its layers."""
 
-    def enter_layer(self, position: int, hidden: Any) -> Any:
-        return super().enter_layer(position, 0.5 * hidden)
+    def forward(self, x: Any, *edges: Any) -> Tensor:
+        return super().forward(x * 0.5, *edges)
 
 
 def test_what_a_subclass_overrides_is_trained() -> None:

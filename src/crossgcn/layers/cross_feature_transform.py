@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import MutableMapping
 from typing import Any, Literal, cast, get_args
 
 import torch
@@ -14,12 +13,7 @@ from crossgcn import kernels
 from crossgcn.errors import check_count, unknown_name
 from crossgcn.graph import SparseMatrix
 from crossgcn.kernels.reference import multiply_up, with_one_first
-from crossgcn.layers.order_weights import (
-    OrderSum,
-    OrderWeights,
-    PerUnit,
-    make_order_weights,
-)
+from crossgcn.layers.order_weights import OrderWeights, PerUnit, make_order_weights
 
 FirstOrder = Literal["paper", "release"]
 
@@ -60,9 +54,10 @@ class CrossFeatureTransform(nn.Module):
     Attributes:
         weight: All projections, ``[order, out_channels, in_channels]``.
         order_weights: :math:`\alpha`, ``[order]``; ``None`` if :attr:`aggregator` combines the
-            orders. If it is trained, :math:`\alpha_1` is 1 whatever its entry is; see
-            :meth:`effective_order_weights`.
+            orders. If it is trained, :math:`\alpha_1` is 1 whatever its entry is.
         aggregator: The module that combines the orders, or ``None``.
+        trains_order_weights: Whether the order weights from the second on are trained.
+        decays_order_weights: Whether these are part of the weight decay (NOTE[D5]).
 
     Example:
         The LSTM over the orders that the paper suggests:
@@ -102,28 +97,31 @@ class CrossFeatureTransform(nn.Module):
         super().__init__()
         if first_order not in get_args(FirstOrder):
             raise unknown_name("first_order", str(first_order), get_args(FirstOrder))
+        meaning = "1 is a linear map, 2 adds products of two features"
+        self.order = order = check_count("order", order, meaning)
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.order = order = check_order(order)
         self.first_order = first_order
-
         if in_channels == -1:
             self.weight = UninitializedParameter()
         else:
             self.weight = nn.Parameter(torch.empty(order, out_channels, in_channels))
         self.register_parameter("bias", nn.Parameter(torch.empty(out_channels)) if bias else None)
 
-        foreign = isinstance(order_weights, nn.Module)
-        self.order_aggregation = type(order_weights).__name__ if foreign else order_weights
+        name = order_weights if isinstance(order_weights, str) else None
+        self.is_linear = order == 1 and name is not None
+        self.trains_order_weights = order > 1 and name in ("gated", "learned")
+        self.decays_order_weights = order > 1 and name == "learned"
+        is_module = isinstance(order_weights, nn.Module)
+        self.order_aggregation = type(order_weights).__name__ if is_module else order_weights
         made = make_order_weights(order_weights, order, out_channels)
-        self.is_linear = order == 1 and isinstance(order_weights, str)
-        self.aggregator = None if isinstance(made, OrderSum) else made
-        self._sum = made if isinstance(made, OrderSum) else OrderSum(torch.ones(order))
-        initial = None if self.aggregator is not None else self._sum.initial.clone()
-        if initial is not None and self._sum.trained:
-            self.order_weights = nn.Parameter(initial)
+        self.aggregator = made if isinstance(made, nn.Module) else None
+        self._initial = made if isinstance(made, Tensor) else None
+        weights: Any = None if self._initial is None else self._initial.clone()
+        if self.trains_order_weights:
+            self.order_weights = nn.Parameter(weights)
         else:
-            self.register_buffer("order_weights", initial)
+            self.register_buffer("order_weights", weights)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -132,9 +130,9 @@ class CrossFeatureTransform(nn.Module):
             self._init_weight()
         if self.bias is not None:
             nn.init.zeros_(self.bias)
-        if self.order_weights is not None:
+        if self.order_weights is not None and self._initial is not None:
             with torch.no_grad():
-                self.order_weights.copy_(self._sum.initial)
+                self.order_weights.copy_(self._initial)
         for module in () if self.aggregator is None else self.aggregator.modules():
             reset: Any = getattr(module, "reset_parameters", None)
             if reset is not None:
@@ -142,12 +140,8 @@ class CrossFeatureTransform(nn.Module):
 
     def forward(self, x: Tensor | SparseMatrix) -> Tensor:
         """Transform each row of ``x``."""
-        out = self.transform(x)
+        out = self.combine(self.project(x))
         return out if self.bias is None else out + self.bias
-
-    def transform(self, x: Tensor | SparseMatrix) -> Tensor:
-        """Transform each row of ``x`` without adding the bias."""
-        return self.combine(self.project(x))
 
     def project(self, x: Tensor | SparseMatrix) -> Tensor:
         r"""Compute all K projections :math:`\mathbf{W}^k\mathbf{x}` in one matrix product.
@@ -156,20 +150,17 @@ class CrossFeatureTransform(nn.Module):
         """
         if isinstance(self.weight, UninitializedParameter):
             self._materialize(x.shape[-1])
-        return x @ self._projections()
+        return x @ self.weight.movedim(-1, 0).flatten(1)
 
     def combine(self, projections: Tensor) -> Tensor:
         """Cross the projections and combine the orders, without adding the bias."""
         if self.is_linear:
             return projections
         if self.aggregator is None:
-            assert self.order_weights is not None
-            return _cross_and_sum(
-                projections,
-                self.order_weights,
-                release=self.first_order == "release",
-                first_is_one=self.trains_order_weights,
-            )
+            rows = projections.reshape(-1, projections.size(-1))
+            release, first_is_one = self.first_order == "release", self.trains_order_weights
+            out = kernels.cross(rows, cast(Tensor, self.order_weights), release, first_is_one)
+            return out.view(*projections.shape[:-1], self.out_channels)
         orders = projections.chunk(self.order, dim=-1)
         hidden = multiply_up(orders)
         if self.first_order == "release":
@@ -184,37 +175,22 @@ class CrossFeatureTransform(nn.Module):
         """Whether a CUDA graph can record it, as far as is known."""
         return isinstance(self.aggregator, PerUnit | None)
 
-    @property
-    def trains_order_weights(self) -> bool:
-        """Whether order weights from the second on are trained."""
-        return self._sum.trained
+    def unit_order_weights(self) -> Tensor | None:
+        r"""Return the weights :math:`\alpha` that the sum uses, ``[order, out_channels]``.
 
-    @property
-    def decays_order_weights(self) -> bool:
-        """Whether trained order weights are part of the weight decay (NOTE[D5])."""
-        return self._sum.decayed
-
-    def effective_order_weights(self) -> Tensor | None:
-        r"""Return the weights :math:`\alpha` that the sum uses, ``[order]``.
+        ``None`` if the orders are not summed.
 
         NOTE[D4] If they are trained, :math:`\alpha_1` is the constant 1. It would be redundant:
         :math:`\mathbf{W}^1` is in every :math:`\mathbf{h}^k`, so scaling all :math:`\alpha` by c
         and :math:`\mathbf{W}^1` by 1/c changes nothing. As a constant it is also not decayed.
         """
-        weights = self.order_weights
-        if weights is None or not self.trains_order_weights:
-            return weights
-        return with_one_first(weights)
-
-    def unit_order_weights(self) -> Tensor | None:
-        """Return the weight of each order and output unit, ``[order, out_channels]``.
-
-        ``None`` if the orders are not summed.
-        """
         if isinstance(self.aggregator, PerUnit):
             return self.aggregator.order_weights()
-        weights = self.effective_order_weights()
-        return None if weights is None else weights.unsqueeze(-1).expand(-1, self.out_channels)
+        if self.order_weights is None:
+            return None
+        weights = self.order_weights
+        weights = with_one_first(weights) if self.trains_order_weights else weights
+        return weights.unsqueeze(-1).expand(-1, self.out_channels)
 
     def extra_repr(self) -> str:
         """Describe it for ``print(model)``."""
@@ -222,10 +198,6 @@ class CrossFeatureTransform(nn.Module):
             f"{self.in_channels}, {self.out_channels}, order={self.order}, "
             f"order_weights={self.order_aggregation!r}, first_order={self.first_order!r}"
         )
-
-    def _projections(self) -> Tensor:
-        """Return all projections side by side, ``[in_channels, order * out_channels]``."""
-        return self.weight.movedim(-1, 0).flatten(1)
 
     def _materialize(self, in_channels: int) -> None:
         assert isinstance(self.weight, UninitializedParameter)
@@ -237,42 +209,11 @@ class CrossFeatureTransform(nn.Module):
         for projection in self.weight:
             nn.init.xavier_uniform_(projection)
 
-    def _save_to_state_dict(
-        self, destination: dict[str, Any], prefix: str, keep_vars: bool
-    ) -> None:
-        with self._without_uninitialized():
-            super()._save_to_state_dict(destination, prefix, keep_vars)
-
     def _load_from_state_dict(
         self, state_dict: MutableMapping[str, Any], prefix: str, *args: Any, **kwargs: Any
     ) -> None:
-        stored = state_dict.get(prefix + "weight")
-        if isinstance(self.weight, UninitializedParameter) and stored is not None:
-            self._materialize(stored.size(-1))
-        with self._without_uninitialized():
-            super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-
-    @contextmanager
-    def _without_uninitialized(self) -> Iterator[None]:
-        """Hide a weight of unknown width, which cannot be saved or loaded."""
-        weight = self.weight
-        if isinstance(weight, UninitializedParameter):
-            self.register_parameter("weight", None)
-        try:
-            yield
-        finally:
-            self.weight = weight
-
-
-def _cross_and_sum(
-    projections: Tensor, order_weights: Tensor, release: bool, first_is_one: bool
-) -> Tensor:
-    """Cross projections of any leading dimensions; see :func:`crossgcn.kernels.cross`."""
-    rows = projections.reshape(-1, projections.size(-1))
-    out = kernels.cross(rows, order_weights, release, first_is_one)
-    return out.view(*projections.shape[:-1], out.size(-1))
-
-
-def check_order(order: object) -> int:
-    """Return an order as an ``int``, or raise :class:`BadInput`."""
-    return check_count("order", order, "1 is a linear map, 2 adds products of two features")
+        """Take the width of a saved weight if it is not known yet."""
+        saved = state_dict.get(prefix + "weight")
+        if isinstance(self.weight, UninitializedParameter) and saved is not None:
+            self._materialize(saved.size(-1))
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)

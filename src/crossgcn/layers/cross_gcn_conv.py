@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation, MeanAggregation, SumAggregation
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.typing import SparseTensor
-from torch_geometric.utils import is_sparse, spmm, to_edge_index
+from torch_geometric.utils import is_sparse, to_edge_index
 
-from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
 from crossgcn.graph import EdgeKind, SparseMatrix, normalise_bipartite, normalise_edges
 from crossgcn.layers.cross_feature_transform import CrossFeatureTransform, FirstOrder
@@ -94,19 +93,12 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
                 "normalize=False takes edges as they are and does not support adding self-loops: "
                 "leave out add_self_loops, or add them to edge_index"
             )
-        if add_self_loops is None:
-            add_self_loops = normalize
-        if improved and not (normalize and add_self_loops):
-            raise BadInput(
-                "improved=True sets the weight of added self-loops before edges are normalised: "
-                "leave normalize and add_self_loops at True"
-            )
         super().__init__(aggr=aggr, **kwargs)
         if isinstance(in_channels, tuple):
             in_channels = in_channels[0]
         self.out_channels = out_channels
         self.aggregate_first = aggregate_first
-        self.add_self_loops = add_self_loops
+        self.add_self_loops = normalize if add_self_loops is None else add_self_loops
         self.normalize = normalize
         self.improved = improved
         self.cached = cached
@@ -150,8 +142,11 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
         if isinstance(edge_index, Sequence):
             (edge_index,) = edge_index
         if not isinstance(edge_index, SparseMatrix):
-            if size is not None and self.flow != "source_to_target":
-                raise BadInput("a bipartite input (x_src, x_dst) needs flow='source_to_target'")
+            if self.flow != "source_to_target" and (size is not None or is_sparse(edge_index)):
+                raise BadInput(
+                    "a bipartite input (x_src, x_dst) and a sparse adjacency need "
+                    "flow='source_to_target'"
+                )
             edge_index, edge_weight = self._prepare(edge_index, edge_weight, x, size)
 
         def aggregate(sent: Tensor) -> Tensor:
@@ -176,11 +171,6 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
         """Weight the message of each edge."""
         return x_j if edge_weight is None else edge_weight.view(-1, 1) * x_j
 
-    def message_and_aggregate(self, adj_t: Any, x: Any) -> Tensor:
-        """Compute messages and their aggregation as one sparse product."""
-        dense = x[0] if isinstance(x, tuple) else x
-        return cast(Tensor, spmm(adj_t, dense, self.aggr))
-
     @property
     def in_channels(self) -> int:
         """Features per node, -1 while not yet known."""
@@ -202,18 +192,13 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
         return getattr(self.transform, "order", 1)
 
     @property
-    def edge_kind(self) -> EdgeKind:
-        """The edges that ``improved``, ``normalize`` and ``add_self_loops`` describe."""
-        if not self.normalize:
-            return "given"
-        if not self.add_self_loops:
-            return "normalised"
-        return "improved" if self.improved else "gcn"
-
-    @property
     def propagations(self) -> tuple[EdgeKind, ...]:
-        """The kind of edges of each hop, as :class:`~crossgcn.graph.PreparedGraph` makes them."""
-        return (self.edge_kind,)
+        """The kind of edges of its hop, as :class:`~crossgcn.graph.PreparedGraph` makes them."""
+        if not self.normalize:
+            return ("given",)
+        if not self.add_self_loops:
+            return ("normalised",)
+        return ("improved" if self.improved else "gcn",)
 
     @property
     def sums_neighbours(self) -> bool:
@@ -249,17 +234,12 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
     def _prepare(
         self, edge_index: Any, edge_weight: Tensor | None, source: Features, size: Size | None
     ) -> tuple[Any, Tensor | None]:
-        """Normalise edges for ``propagate``, or take them from the cache."""
-        sparse = is_sparse(edge_index)
-        if sparse and edge_weight is not None:
-            raise BadInput(
-                "edge_weight goes with COO edges [2, edges]; a sparse adjacency holds its weights "
-                "as values"
-            )
-        if not self.normalize:
-            return edge_index, edge_weight
+        """Normalise edges, or take them from the cache.
+
+        COO edges remain as ``propagate`` takes them; a sparse adjacency becomes a matrix.
+        """
         nodes = size or (source.shape[-2], source.shape[-2])
-        if self._cache is not None and not self.explain:
+        if self._cache is not None:
             kept, *cached = self._cache
             if kept != nodes:
                 raise BadInput(
@@ -268,53 +248,45 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
                     "reset_parameters() to start again"
                 )
             return cached[0], cached[1]
+        sparse = is_sparse(edge_index)
+        if sparse and edge_weight is not None:
+            raise BadInput(
+                "edge_weight goes with COO edges [2, edges]; a sparse adjacency holds its weights "
+                "as values"
+            )
         if sparse:
             # NOTE[D9] PyG treats existing self-loops in three ways, by container; here a
             # sparse adjacency follows the rule for COO edges.
             edge_index, edge_weight = _to_edges(edge_index, nodes)
+        if self.normalize:
+            edge_index, edge_weight = self._normalise(edge_index, edge_weight, source, size)
+        if sparse:
+            edge_index, edge_weight = _to_matrix(edge_index, edge_weight, nodes), None
+        if self.cached and self.normalize:
+            self._cache = (nodes, edge_index, edge_weight)
+        return edge_index, edge_weight
+
+    def _normalise(
+        self, edge_index: Tensor, edge_weight: Tensor | None, source: Features, size: Size | None
+    ) -> tuple[Tensor, Tensor]:
         dtype = source.values.dtype if isinstance(source, SparseMatrix) else source.dtype
-        if size is None:
-            edge_index, edge_weight = normalise_edges(
-                edge_index,
-                edge_weight,
-                nodes[0],
-                improved=self.improved,
-                add_self_loops=self.add_self_loops,
-                flow=self.flow,
-                dtype=dtype,
-            )
-        else:
-            edge_weight = normalise_bipartite(edge_index, edge_weight, *nodes, dtype=dtype)
-        if not sparse and self.aggr not in _UNORDERED and not self.explain:
+        if size is not None:
+            return edge_index, normalise_bipartite(edge_index, edge_weight, *size, dtype=dtype)
+        edge_index, edge_weight = normalise_edges(
+            edge_index,
+            edge_weight,
+            source.shape[-2],
+            improved=self.improved,
+            add_self_loops=self.add_self_loops,
+            flow=self.flow,
+            dtype=dtype,
+        )
+        if self.aggr not in _UNORDERED and not self.explain:
             # PyG's recurrent aggregations need edges sorted by target.
             target = 1 if self.flow == "source_to_target" else 0
             order = torch.argsort(edge_index[target], stable=True)
             edge_index, edge_weight = edge_index[:, order], edge_weight[order]
-        if sparse:
-            assert edge_weight is not None
-            edge_index, edge_weight = _to_adjacency(edge_index, edge_weight, nodes), None
-        if self.cached and not self.explain:
-            self._cache = (nodes, edge_index, edge_weight)
         return edge_index, edge_weight
-
-    def _load_from_state_dict(
-        self, state_dict: MutableMapping[str, Any], prefix: str, *args: Any, **kwargs: Any
-    ) -> None:
-        """Also take the parameters of a ``GCNConv``, as the first projection."""
-        first = state_dict.get(f"{prefix}lin.weight")
-        transform = self.transform
-        if first is not None and isinstance(transform, CrossFeatureTransform):
-            if isinstance(transform.weight, nn.UninitializedParameter):
-                transform._materialize(first.size(1))
-            del state_dict[f"{prefix}lin.weight"]
-            for name, value in transform.state_dict().items():
-                state_dict[f"{prefix}transform.{name}"] = value.detach().clone()
-            rest = state_dict[f"{prefix}transform.weight"][1:]
-            fits = first.shape == transform.weight.shape[1:]
-            state_dict[f"{prefix}transform.weight"] = (
-                torch.cat([first.unsqueeze(0).to(rest), rest]) if fits else first.unsqueeze(0)
-            )
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, order={self.order})"
@@ -336,13 +308,14 @@ def _to_edges(adjacency: Any, nodes: Size) -> tuple[Tensor, Tensor | None]:
     return torch.stack([source, target]), weight
 
 
-def _to_adjacency(edge_index: Tensor, edge_weight: Tensor, nodes: Size) -> Tensor:
-    """Return the transposed adjacency of COO edges, as ``torch.sparse_csr``."""
+def _to_matrix(edge_index: Tensor, edge_weight: Tensor | None, nodes: Size) -> SparseMatrix:
+    """Return the transposed adjacency of COO edges."""
     order = torch.argsort(edge_index[1] * nodes[0] + edge_index[0])
     source, target = edge_index[:, order]
     counts = torch.bincount(target, minlength=nodes[1])
     offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    return csr_tensor(offsets, source, edge_weight[order], (nodes[1], nodes[0]))
+    weight = torch.ones_like(source) if edge_weight is None else edge_weight[order]
+    return SparseMatrix(offsets, source, weight, (nodes[1], nodes[0]))
 
 
 def _source_and_size(

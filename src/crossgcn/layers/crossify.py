@@ -52,17 +52,11 @@ def crossify(
     maps = dict(_linear_maps(model))
     chosen = _choose(maps, only, skip)
     hooked = [name for name in chosen if _has_hooks(maps[name])]
-    if hooked:
-        raise BadInput(
-            f"these maps have hooks, which would be lost with them: {', '.join(hooked)}; remove "
-            "the hooks and register them on the crossed model, or leave the maps out with skip"
-        )
+    remedy = "remove the hooks and register them on the crossed model"
+    _refuse(hooked, "have hooks, which would be lost with them", remedy)
     frozen = [name for name in chosen if not all(p.requires_grad for p in maps[name].parameters())]
-    if frozen:
-        raise BadInput(
-            f"these maps are frozen, and their crosses would be trained: {', '.join(frozen)}; "
-            "unfreeze them with requires_grad_(), or leave the maps out with skip"
-        )
+    remedy = "unfreeze them with requires_grad_()"
+    _refuse(frozen, "are frozen, and their crosses would be trained", remedy)
     crossed = {
         id(maps[name]): _cross(maps[name], order, order_weights, first_order) for name in chosen
     }
@@ -142,15 +136,17 @@ def _cross(
 
 def _has_hooks(linear: Any) -> bool:
     """Return whether a map has hooks, besides those that infer the width of a lazy map."""
-    own = [getattr(linear, name, None) for name in ("_hook", "_initialize_hook")]
-    known = {handle.id for handle in own if handle is not None}
-    hooks = (
-        linear._forward_hooks,
-        linear._forward_pre_hooks,
-        linear._backward_hooks,
-        linear._backward_pre_hooks,
-    )
-    return any(key not in known for each in hooks for key in each)
+    if isinstance(linear.weight, UninitializedParameter):
+        return False
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return any(getattr(linear, kind) for kind in kinds)
+
+
+def _refuse(names: Sequence[str], trouble: str, remedy: str) -> None:
+    if names:
+        raise BadInput(
+            f"these maps {trouble}: {', '.join(names)}; {remedy}, or leave the maps out with skip"
+        )
 
 
 def _put(model: nn.Module, name: str, module: nn.Module) -> nn.Module:

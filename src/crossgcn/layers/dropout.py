@@ -16,7 +16,9 @@ Features = TypeVar("Features", Tensor, SparseMatrix)
 
 
 class FeatureDropout(nn.Module):
-    """:func:`feature_dropout` as a module.
+    """Zero each entry with probability ``p`` and scale the others by ``1 / (1 - p)``, in training.
+
+    Of a sparse matrix only stored entries can be dropped, which has the same distribution.
 
     Training of this package decides by :meth:`follow` which entries a step drops; otherwise torch's
     generator does.
@@ -44,50 +46,34 @@ class FeatureDropout(nn.Module):
         """Drop entries in training mode.
 
         Args:
+            x: Dense, ``torch.sparse_csr`` or :class:`~crossgcn.graph.SparseMatrix`.
             site: The number of this dropout in the model.
             activate: Apply a ReLU first, to dense features.
         """
-        return feature_dropout(x, self.p, self.training, activate=activate, bits=self.bits(site))
+        dense = isinstance(x, Tensor) and x.layout == torch.strided
+        if not self.training or self.p == 0.0:
+            return torch.relu(x) if activate and dense else x  # type: ignore[arg-type, return-value]
+        bits = self.bits(site)
+        if bits is None:
+            device = x.values.device if isinstance(x, SparseMatrix) else x.device
+            seed = torch.randint(2**32, (1,), device=device)
+            bits = DropoutBits(seed, torch.zeros_like(seed), 0)
+        if isinstance(x, SparseMatrix):
+            return x.with_values(kernels.drop(x.values, bits, self.p, False))
+        if x.layout == torch.sparse_csr:
+            return torch.sparse_csr_tensor(
+                x.crow_indices(),
+                x.col_indices(),
+                kernels.drop(x.values(), bits, self.p, False),
+                x.shape,
+                check_invariants=False,
+            )
+        if not dense:
+            raise BadInput(
+                f"features of layout {x.layout} cannot be dropped: pass x.to_sparse_csr()"
+            )
+        return kernels.drop(x, bits, self.p, activate)
 
     def extra_repr(self) -> str:
         """Describe it for ``print(model)``."""
         return f"p={self.p}"
-
-
-def feature_dropout(
-    x: Features,
-    p: float,
-    training: bool,
-    *,
-    activate: bool = False,
-    bits: DropoutBits | None = None,
-) -> Features:
-    """Zero each entry with probability ``p`` and scale the others by ``1 / (1 - p)``.
-
-    For a sparse matrix only stored entries can be dropped, which has the same distribution.
-
-    Args:
-        x: Dense, ``torch.sparse_csr`` or :class:`~crossgcn.graph.SparseMatrix`.
-        activate: Apply a ReLU first, to dense features.
-        bits: The random bits; from torch's generator by default.
-    """
-    dense = isinstance(x, Tensor) and x.layout == torch.strided
-    if not training or p == 0.0:
-        return torch.relu(x) if activate and dense else x  # type: ignore[arg-type, return-value]
-    if bits is None:
-        device = x.values.device if isinstance(x, SparseMatrix) else x.device
-        seed = torch.randint(2**32, (1,), device=device)
-        bits = DropoutBits(seed, torch.zeros_like(seed), 0)
-    if isinstance(x, SparseMatrix):
-        return x.with_values(kernels.drop(x.values, bits, p, False))
-    if x.layout == torch.sparse_csr:
-        return torch.sparse_csr_tensor(
-            x.crow_indices(),
-            x.col_indices(),
-            kernels.drop(x.values(), bits, p, False),
-            x.shape,
-            check_invariants=False,
-        )
-    if not dense:
-        raise BadInput(f"features of layout {x.layout} cannot be dropped: pass x.to_sparse_csr()")
-    return kernels.drop(x, bits, p, activate)

@@ -1,14 +1,12 @@
 r"""Weights of the orders: how the products of all orders become one vector.
 
 Most choices are a weighted sum :math:`\sum_k \alpha_k \mathbf{h}^k`, whose weights the transform
-holds (:class:`OrderSum`). All others are modules that map ``[order, ..., channels]`` to
-``[..., channels]``.
+holds. All others are modules that map ``[order, ..., channels]`` to ``[..., channels]``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,40 +19,26 @@ OrderWeights = str | Sequence[float] | nn.Module
 ORDER_WEIGHTS = ("fixed", "learned", "gated", "per-unit")
 
 
-class OrderSum(NamedTuple):
-    """A sum of the orders with one weight each.
-
-    Attributes:
-        initial: The weights that training starts from, ``[order]``.
-        trained: Whether the weights from the second on are trained. The first one is then 1.
-        decayed: Whether trained weights are part of the weight decay (NOTE[D5]).
-    """
-
-    initial: Tensor
-    trained: bool = False
-    decayed: bool = False
-
-
-def make_order_weights(given: OrderWeights, order: int, channels: int) -> OrderSum | nn.Module:
-    """Return what ``order_weights`` of a transform stands for.
+def make_order_weights(given: OrderWeights, order: int, channels: int) -> Tensor | nn.Module:
+    """Return the weights of a sum when training starts, ``[order]``, or a module.
 
     Args:
-        given: The argument, see :class:`~crossgcn.CrossFeatureTransform`.
+        given: The argument ``order_weights`` of :class:`~crossgcn.CrossFeatureTransform`.
         channels: Width of the products.
     """
     if isinstance(given, nn.Module):
         return given
     if not isinstance(given, str):
-        return OrderSum(_check_numbers(given, order))
+        return _check_numbers(given, order)
     if given not in ORDER_WEIGHTS:
         others = (f"a list of {order} numbers", "a module")
         raise unknown_name("order_weights", given, [*ORDER_WEIGHTS, *others])
     if order > 1 and given == "per-unit":
         return PerUnit(order, channels)
+    weights = torch.ones(order)
     if given == "gated":
-        return OrderSum(torch.eye(order)[0].clone(), trained=order > 1)
-    learned = given == "learned" and order > 1
-    return OrderSum(torch.ones(order), trained=learned, decayed=learned)
+        weights[1:] = 0.0
+    return weights
 
 
 def _check_numbers(given: Sequence[float], order: int) -> Tensor:
@@ -81,12 +65,11 @@ class PerUnit(nn.Module):
 
     def __init__(self, order: int, channels: int) -> None:
         super().__init__()
-        self.order, self.channels = order, channels
-        self.gates = nn.Parameter(torch.empty((order - 1) * channels))
-        self.reset_parameters()
+        self.channels = channels
+        self.gates = nn.Parameter(torch.zeros((order - 1) * channels))
 
     def reset_parameters(self) -> None:
-        """Set the weights from the second order on to 0."""
+        """Set all weights to 0."""
         nn.init.zeros_(self.gates)
 
     def forward(self, hidden: Tensor | Sequence[Tensor]) -> Tensor:
@@ -97,6 +80,6 @@ class PerUnit(nn.Module):
         return out
 
     def order_weights(self) -> Tensor:
-        r"""Return :math:`\boldsymbol{\alpha}`, ``[order, channels]``."""
+        r"""Return the weights of all orders, of which the first are 1, ``[order, channels]``."""
         gates = self.gates.view(-1, self.channels)
         return torch.cat([torch.ones_like(gates[:1]), gates])

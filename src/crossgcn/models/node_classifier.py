@@ -66,21 +66,12 @@ class NodeClassifier(nn.Module):
         hidden: Any = x
         edges = iter(edge_index) if isinstance(edge_index, Sequence) else repeat(edge_index)
         for position, layer in enumerate(self.layers):
-            hidden = self.enter_layer(position, hidden)
-            of_layer = next(edges) if _propagations(layer) else None
-            hidden = self.apply_layer(layer, hidden, of_layer, edge_weight)
+            hidden = self.dropout(hidden, site=position, activate=position > 0)
+            if _propagations(layer):
+                hidden = layer(hidden, next(edges), edge_weight)
+            else:
+                hidden = layer(hidden)
         return self.in_unit(hidden)
-
-    def enter_layer(self, position: int, hidden: Any) -> Any:
-        """Apply activation and dropout to the input of a layer."""
-        return self.dropout(hidden, site=position, activate=position > 0)
-
-    def apply_layer(
-        self, layer: nn.Module, x: Any, edge_index: Edges, edge_weight: Tensor | None
-    ) -> Tensor:
-        """Call one layer, with edges if it is a graph layer."""
-        out: Tensor = layer(x, edge_index, edge_weight) if _propagations(layer) else layer(x)
-        return out
 
     def predict_number(self, mean: float = 0.0, deviation: float = 1.0) -> None:
         """Make this a model of a number: in evaluation, its scores are in the number's unit.
