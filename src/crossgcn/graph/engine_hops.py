@@ -28,7 +28,7 @@ from crossgcn.data.engines.tables import (
     write_encoded,
 )
 from crossgcn.data.files import temporary_folder
-from crossgcn.data.tables.checks import COLUMNS, IDS, TARGET, check_tables
+from crossgcn.data.tables.checks import check_tables
 from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.graph import TableGraph, refuse_errors
 from crossgcn.data.tables.labels import read_labels, read_roles
@@ -128,7 +128,7 @@ def _encode_nodes(
     table = fetch_table(engine, nodes, of_nodes.text, "nodes")
     plan = make_plan(table, some, choices)
     table = plan.with_missing_words(table)
-    problems = check_tables(table, None, plan, (*IDS, *TARGET, *COLUMNS))
+    problems = check_tables(table, None, plan)
     refuse_errors(problems, table.name)
     encoder, labels = TableEncoder.fit(table, plan), read_labels(table, plan)
     roles = read_roles(table, plan.split_column, labels)

@@ -112,13 +112,12 @@ def read_planetoid(name: str) -> Data:
     )
     test = np.loadtxt(folder / f"ind.{name}.test.index", dtype=np.int64)
     first_test, num_nodes = len(ally), int(test.max()) + 1
-    num_words: int = allx.shape[1]
 
     # The last row is empty, and that of the nodes which test.index leaves out.
     row_of_node = np.full(num_nodes, first_test + len(test))
     row_of_node[:first_test] = np.arange(first_test)
     row_of_node[test] = first_test + np.arange(len(test))
-    empty = sparse.csr_matrix((1, num_words), dtype=np.float32)
+    empty = sparse.csr_matrix(np.zeros((1, allx.shape[1]), np.float32))
     features = sparse.vstack([allx, tx, empty], "csr", np.float32)[row_of_node]
     features.sum_duplicates()
     one_hot = np.vstack([ally, ty, np.zeros_like(ty[:1])])[row_of_node]

@@ -19,11 +19,11 @@ from crossgcn.data.features import Preprocess, csr_tensor
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.tables.cells import MOST_WEIGHT
 from crossgcn.data.tables.checks import IDS, check_tables
-from crossgcn.data.tables.checks.problems import Problem
 from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.kinds.base import Unseen
 from crossgcn.data.tables.labels import read_labels, read_roles
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
+from crossgcn.data.tables.problems import Problem
 from crossgcn.data.tables.read import read_table
 from crossgcn.data.tables.table import INDEX_COLUMN, Table
 from crossgcn.errors import BadInput

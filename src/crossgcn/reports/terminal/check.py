@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,8 +12,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from crossgcn.data.tables.checks.problems import CheckedTables, Problem, show_file, show_name
 from crossgcn.data.tables.labels import read_labels
+from crossgcn.data.tables.problems import CheckedTables, Problem, show_file, show_name
 from crossgcn.reports.format import Summary, count
 from crossgcn.reports.terminal.tables import make_table
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _MOST_COLUMNS, _MOST_CLASSES, _MOST_NAMES = 60, 10, 10
 """How many of each are listed one by one."""
 
-_BROKEN_IDS = ("missing-id", "duplicate-id", "no-edge-end-known")
+_BROKEN_IDS = ("missing-id", "duplicate-id")
 """Problems with which edges cannot be told to join nodes."""
 
 _STYLES = {"error": "bold red", "warning": "yellow"}
@@ -50,7 +51,7 @@ def summarise_check(
         "homophily": None if are_broken else checked.homophily,
         "columns": [column.model_dump() for column in plan.columns],
         "reasons": list(plan.reasons),
-        "findings": [problem.to_json() for problem in problems],
+        "findings": [asdict(problem) for problem in problems],
         "errors": severities["error"],
         "warnings": severities["warning"],
         "next": None if severities["error"] else next_command,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from crossgcn.data.tables.cells import MAX_VALUE_LENGTH, quote
 from crossgcn.data.tables.labels import Labels, read_labels
-from crossgcn.data.tables.plan import NO_HEADER, ColumnPlan, TablePlan
+from crossgcn.data.tables.plan import TablePlan
 from crossgcn.data.tables.table import Mask, Table
 
 Severity = Literal["error", "warning"]
@@ -64,10 +63,6 @@ class Problem:
         """Return one line: file, row, column, what is wrong, how often, what to do."""
         return f"{self.place}: {self.statement}; {self.remedy}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return every field by its name."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class CheckedTables:
@@ -99,19 +94,20 @@ class CheckedTables:
             table: The nodes by default.
             count: The number of rows by default.
         """
-        table = self.nodes if table is None else table
+        table = table or self.nodes
         row = value = None
         if rows is not None:
-            positions = np.flatnonzero(rows)
-            if len(positions) == 0:
+            if not rows.any():
                 return
-            row, count = table.row_number(positions[0]), count or len(positions)
-            value = None if column is None else str(table.frame[column].iloc[positions[0]])
-        shown = "" if value is None else quote(value)
-        option = "" if column is None else shlex.quote(column.replace(",", "\\,"))
-        message, remedy = (
-            text.replace("{value}", shown).replace("{column}", option) for text in (message, remedy)
-        )
+            first = int(np.argmax(rows))
+            row, count = table.row_number(first), count or int(rows.sum())
+            value = None if column is None else str(table.frame[column].iloc[first])
+        shown = {
+            "{value}": "" if value is None else quote(value),
+            "{column}": "" if column is None else shlex.quote(column.replace(",", "\\,")),
+        }
+        for mark, text in shown.items():
+            message, remedy = message.replace(mark, text), remedy.replace(mark, text)
         self.problems.append(
             Problem(kind, severity, table.name, message, remedy, row, column, value, count or 1)
         )
@@ -127,16 +123,6 @@ class CheckedTables:
         if self.plan.target is None or self.plan.task == "regression":
             return None
         return Labels.of(self.nodes.distinct(self.plan.target))
-
-    @cached_property
-    def columns(self) -> list[ColumnPlan]:
-        """Columns that are, or might have been, made into features."""
-        return [
-            column
-            for column in self.plan.columns
-            if column.kind not in ("id", "target", "split")
-            and not (column.kind == "ignored" and (column.chosen or column.reason == NO_HEADER))
-        ]
 
     @cached_property
     def ends(self) -> NDArray[np.int64]:
@@ -169,7 +155,7 @@ class CheckedTables:
         nodes.
         """
         labels = self.labels
-        if labels is None or self.edges is None:
+        if labels is None:
             return None
         ids = self.nodes.distinct(self.plan.id_column)
         node_of_id = np.zeros(len(ids.values), np.int64)
@@ -191,9 +177,6 @@ class CheckedTables:
             "same_class": float((classes[0] == classes[1]).mean()),
             "chance": float((mix**2).sum()),
         }
-
-
-Rule = Callable[[CheckedTables], None]
 
 
 def merge_alike(problems: list[Problem]) -> list[Problem]:
