@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from crossgcn import CrossGCNConv, explain
 from crossgcn.explanation import NotASum
-from crossgcn.explanation.reading import read_layer
+from crossgcn.explanation.polynomial import read_layer
 from crossgcn.models import catalogue
 from crossgcn.models.cross_gcn import CrossGCN
 

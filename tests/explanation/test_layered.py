@@ -16,8 +16,7 @@ from crossgcn.data.features import FeatureSpace, csr_tensor
 from crossgcn.explanation import Explanation, NotASum, Products
 from crossgcn.explanation.api import make_explainer
 from crossgcn.explanation.columns import HIDDEN, POSITION, Names
-from crossgcn.explanation.polynomial import Floats
-from crossgcn.explanation.reading import read_model
+from crossgcn.explanation.polynomial import Floats, read_model
 
 SPACE = FeatureSpace(
     ("a=1", "a=2", "a=3", "b=1", "b=2", "b=3", "red", "tall", "age", "income"),
@@ -148,7 +147,7 @@ def test_the_function_that_the_model_computes_is_read(options: dict[str, Any]) -
     sparse = sp.csr_array(x.numpy())
     for features in (x, csr_tensor(sparse.indptr, sparse.indices, sparse.data, (6, 5))):
         graph = Data(x=features, edge_index=EDGES, edge_weight=WEIGHTS)
-        np.testing.assert_allclose(read_model(model, graph).logits, expected, atol=1e-5)
+        np.testing.assert_allclose(read_model(model, graph).outputs[-1], expected, atol=1e-5)
         np.testing.assert_allclose(total(explain(model, graph)), margins(expected), atol=1e-4)
 
 
@@ -163,13 +162,13 @@ def test_what_is_no_sum_of_terms_is_refused_by_name(monkeypatch: pytest.MonkeyPa
             explain(layer, graph)
     with pytest.raises(BadInput, match="3 class"):
         explain(draw_model(2), graph, classes=["a", "b"])
-    monkeypatch.setattr("crossgcn.explanation.layered.most_nodes", lambda *_: 3)
+    monkeypatch.setattr("crossgcn.explanation.explainers.most_nodes", lambda *_: 3)
     many = explain(draw_model(2), graph)
     assert isinstance(many, Products) and "30 nodes with 10 columns are too many" in many.reason
     monkeypatch.undo()
     deep = explain(draw_model((2, 1, 1), 3), graph)
     assert isinstance(deep, Products) and "it has 3 layers" in deep.reason
-    monkeypatch.setattr("crossgcn.explanation.layered.MOST_COLUMNS", 9)
+    monkeypatch.setattr("crossgcn.explanation.explainers.MOST_COLUMNS", 9)
     words = "single nodes.*explained by column.*it has 10 columns.*train cross-hops"
     with pytest.raises(BadInput, match=words):
         explain(draw_model(2), graph, node=3)

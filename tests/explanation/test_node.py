@@ -67,14 +67,14 @@ def test_a_change_of_own_columns_gives_the_answer_that_is_said(num_classes: int)
         scores = explainer.model(torch.from_numpy(row))[0]
         assert answer.predicted == explainer.names.classes[int(scores.argmax())]
         for change in answer.changes:
-            assert change.outcome != answer.predicted
+            assert change["outcome"] != answer.predicted
             after = row.copy()
-            column = next(each for each in whole.columns if each.name == change.column)
+            column = next(each for each in whole.columns if each.name == change["column"])
             rows = whole.inputs[:, column.places]
             texts = [column.value_text(each) for each in rows]
-            after[0, column.places] = rows[texts.index(change.after)]
+            after[0, column.places] = rows[texts.index(change["after"])]
             scores = explainer.model(torch.from_numpy(after))[0]
-            assert explainer.names.classes[int(scores.argmax())] == change.outcome
+            assert explainer.names.classes[int(scores.argmax())] == change["outcome"]
             found += 1
     assert found
 
@@ -90,7 +90,7 @@ def test_a_change_in_a_model_of_layers_gives_the_answer_that_is_said(
         for change in answer.changes:
             after_graph = graph.clone()
             row = after_graph.x[node]
-            name, after = change.column, change.after
+            name, after = change["column"], change["after"]
             places = [i for i, column in enumerate(LAYERED_SPACE.fields) if column == name]
             for place in places:
                 value: Any = float(f"{name}={after}" == LAYERED_SPACE.names[place])
@@ -101,6 +101,6 @@ def test_a_change_in_a_model_of_layers_gives_the_answer_that_is_said(
             with torch.no_grad():
                 scores = model(after_graph.x, graph.edge_index)[node]
             predicted = whole.explainer.names.classes[int(scores.argmax())]
-            assert predicted == change.outcome != answer.predicted
+            assert predicted == change["outcome"] != answer.predicted
             changed += 1
     assert changed > 1

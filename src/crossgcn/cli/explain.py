@@ -29,12 +29,11 @@ def explain(
     ),
     against: str | None = option("Explain why --class and not this class.", metavar="NAME"),
     top: int = option(
-        "How many single columns and how many crosses to list; for a node, how many terms to "
-        "show (--json has all).",
+        "How many single columns, pairs and so on to list; for a node, how many terms to show "
+        "(--json has all).",
         min=1,
         default=10,
     ),
-    order: int | None = option("Number of columns of a term. [default: all]", min=1),
     out: Path | None = option("Also write all terms here, as terms.csv.", metavar="DIR"),
     as_json: bool = JSON,
     quiet: bool = QUIET,
@@ -45,8 +44,8 @@ def explain(
     neighbourhood. A cross is what its columns do together, without what each does alone.
     """
     be_quiet(quiet)
-    if sum(each is not None for each in (node, term or None, order)) > 1:
-        raise BadInput("give one of --node, --term and --order")
+    if node is not None and term:
+        raise BadInput("give one of --node and --term")
     with status("reading the run"):
         import pandas as pd
 
@@ -81,9 +80,7 @@ def explain(
         to_frame = partial(pd.DataFrame, summary["terms"][0]["cells"])
         parts = screens.term_screen(summary)
     else:
-        summary |= summaries.summarise_terms(trained, whole, top, order, output)
-        if order is not None and not summary["terms"]:
-            raise BadInput(f"--order {order}, but this model has no terms of {order} columns")
+        summary |= summaries.summarise_terms(trained, whole, top, output)
         to_frame, parts = whole.to_frame, screens.terms_screen(summary)
     if file is not None:  # The cells of all terms take long.
         write_table(file, to_frame().drop(columns="columns", errors="ignore"))

@@ -20,12 +20,10 @@ from crossgcn.data.tables.kinds.numeric import NumberEncoder
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import RunFolder, open_run
 from crossgcn.explanation.columns import Names
-from crossgcn.explanation.explainer import Explainer
-from crossgcn.explanation.hops import HopExplainer
-from crossgcn.explanation.layered import LayeredExplainer
+from crossgcn.explanation.explainers import Explainer, HopExplainer, LayeredExplainer
 from crossgcn.explanation.node import NodeExplanation
+from crossgcn.explanation.polynomial import read_layers
 from crossgcn.explanation.products import products, refuse_columns
-from crossgcn.explanation.reading import read_layers
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 
@@ -91,11 +89,10 @@ def explain(
         )
         labels = _labels(model, graph, len(names.classes))
         explainer = make_explainer(model, graph, names, labels, contrast)
-    reason = explainer.refusal()
-    if isinstance(explainer, LayeredExplainer) and reason and node is None and contrast is None:
+    if isinstance(explainer, LayeredExplainer) and (reason := explainer.refusal()):
+        if node is not None or contrast is not None:
+            raise BadInput(refuse_columns(reason))
         return products(explainer.reading, explainer.names, reason)
-    if reason:
-        raise BadInput(refuse_columns(reason))
     if node is None:
         return explainer.explain()
     place = explainer.names.node(node)

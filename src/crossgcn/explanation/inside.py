@@ -16,7 +16,7 @@ from crossgcn.explanation.polynomial import Floats, Ints
 if TYPE_CHECKING:
     from crossgcn.explanation.terms import Explanation, Term
 
-_LEVELS = {1: (8, 24), 2: (4, 12), 3: (2, 6)}
+FEW_LEVELS = {1: (8, 24), 2: (4, 12), 3: (2, 6)}
 ALL_LEVELS = {1: (24, 30), 2: (8, 12), 3: (4, 6)}
 """Into how many parts a number is cut, and how many categories are shown, by size of the term."""
 
@@ -58,9 +58,7 @@ class Grid:
     errors: Floats | None
 
 
-def make_grid(
-    whole: Explanation, term: Term, levels: dict[int, tuple[int, int]] = ALL_LEVELS
-) -> Grid | None:
+def make_grid(whole: Explanation, term: Term, levels: dict[int, tuple[int, int]]) -> Grid | None:
     """Return a term by values of its columns; ``None`` if the columns have no values."""
     columns = [whole.columns[place] for place in term.key]
     if not columns or len(columns) > max(levels) or not all(len(c.places) for c in columns):
@@ -94,7 +92,7 @@ def describe(whole: Explanation, term: Term, output: int, top: int) -> dict[str,
     The slope is the change of the score per standard deviation of the number, or of the product
     of the standardised numbers.
     """
-    grid = make_grid(whole, term, _LEVELS)
+    grid = make_grid(whole, term, FEW_LEVELS)
     if grid is None:
         return {"cells": []}
     means = grid.means[:, output]

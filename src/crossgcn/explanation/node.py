@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crossgcn.explanation.changes import Change, nearest_changes
+from crossgcn.explanation.columns import Column
 from crossgcn.explanation.polynomial import Floats
 from crossgcn.explanation.terms import SCOPES, Explanation, Term, score_name
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _LARGEST, _SHOWN = 100, 12
+_MOST_VALUES, _MOST_CHANGES = 100, 3
+_OTHER_CATEGORY = 0.5
+"""The distance of a change of category; that of a number is the share of nodes between."""
 
 
 class NodeExplanation:
@@ -49,11 +52,6 @@ class NodeExplanation:
         self.terms = [every[place] for place in order]
         self.values: Floats = values[order]
 
-    def sum_of(self, scope: str) -> float:
-        """Return what the terms of ``own``, ``neighbourhood`` or ``both`` add in all."""
-        parts = zip(self.terms, self.values.tolist(), strict=True)
-        return float(sum(value for term, value in parts if term.scope == scope))
-
     @cached_property
     def held(self) -> dict[str, str]:
         """What the node has, by column: ``{"gender": "female", "neighbours: age": "34.2"}``.
@@ -77,9 +75,37 @@ class NodeExplanation:
         return [(int(near[each]), float(effects[each, self.place])) for each in largest]
 
     @cached_property
-    def changes(self) -> list[Change]:
-        """The nearest changes of its own columns that give another answer."""
-        return nearest_changes(self.whole, self.node)
+    def changes(self) -> list[dict[str, Any]]:
+        """The nearest changes of one own column that give another answer.
+
+        Each has the ``column``, what the node has (``before``), what it would need (``after``),
+        the class that would be predicted (``outcome``), and a ``distance``: the share of nodes
+        between both numbers, or 0.5 for another category. The values are those of other nodes,
+        and the model is evaluated with them. The neighbourhood stays as it is.
+        """
+        explainer, classes = self.whole.explainer, self.whole.explainer.names.classes
+        if self.predicted is None:
+            return []
+        answer = explainer.predict(self.node)[0]
+        (mine,) = explainer.inputs(np.array([self.node]))
+        base, found = explainer.polynomial.project(mine[np.newaxis]), []
+        for column, known in self.whole.own_values:
+            own = mine[column.places]
+            values, distances = _other_values(column, known, own)
+            effects = explainer.polynomial.project(values - own, column.places)
+            outcomes = explainer.predict(self.node, base + effects)
+            flips = np.flatnonzero(outcomes != answer)
+            if flips.size:
+                best = flips[distances[flips].argmin()]
+                change = {
+                    "column": column.name,
+                    "before": column.value_text(own),
+                    "after": column.value_text(values[best]),
+                    "outcome": classes[outcomes[best]],
+                    "distance": float(distances[best]),
+                }
+                found.append(change)
+        return sorted(found, key=lambda change: change["distance"])[:_MOST_CHANGES]
 
     def shown(self, term: Term) -> list[str]:
         """Return what the node has in the columns of a term, where that is known."""
@@ -90,30 +116,26 @@ class NodeExplanation:
 
         The largest terms have their cells, the others none, which would take long.
         """
-        names = self.whole.explainer.names
+        names, terms = self.whole.explainer.names, []
+        sums = dict.fromkeys(SCOPES, 0.0)
+        for at, (term, value) in enumerate(zip(self.terms, self.values.tolist(), strict=True)):
+            sums[term.scope] += value
+            inside = self.whole.inside(term, self.place, 2) if at < _LARGEST else {"cells": []}
+            record = {**term.describe(self.place), "value": value, "shown": self.shown(term)}
+            terms.append(record | inside)
         return {
             "class": self.output,
             "score": self.score,
             "average": self.average,
-            "terms": [
-                {
-                    **term.describe(self.place),
-                    "value": value,
-                    "shown": self.shown(term),
-                    **(self.whole.inside(term, self.place, 2) if at < _LARGEST else {"cells": []}),
-                }
-                for at, (term, value) in enumerate(
-                    zip(self.terms, self.values.tolist(), strict=True)
-                )
-            ],
-            **{scope: self.sum_of(scope) for scope in SCOPES},
+            "terms": terms,
+            **sums,
             "predicted": self.predicted,
             "neighbours": [
                 {"node": names.show(near), "contribution": amount}
                 for near, amount in self.neighbours
             ],
             "meaning": self.whole.explainer.meaning,
-            "changes": [change.__dict__ for change in self.changes],
+            "changes": self.changes,
         }
 
     def to_frame(self) -> pd.DataFrame:
@@ -137,3 +159,16 @@ class NodeExplanation:
             f"average {self.average:+.4g}, {len(self.terms):,} terms\n"
             + shown.to_string(index=False, max_colwidth=50)
         )
+
+
+def _other_values(column: Column, values: Floats, own: Floats) -> tuple[Floats, Floats]:
+    """Return values of other nodes, and their distances: quantiles, or the commonest categories."""
+    if column.is_number:
+        ranks = np.unique(np.linspace(0, len(values) - 1, _MOST_VALUES).astype(int))
+        distances = np.abs(ranks - np.searchsorted(values[:, 0], own[0])) / len(values)
+        values = values[ranks]
+    else:
+        values = values[:_MOST_VALUES]
+        distances = np.full(len(values), _OTHER_CATEGORY)
+    differ = np.abs(values - own).max(axis=1) > 1e-6
+    return values[differ], distances[differ]

@@ -1,4 +1,4 @@
-"""A model, or one of its layers, as a polynomial of its columns, in 64-bit arrays."""
+"""Read a trained model, and what it computes on a graph, as polynomials in 64-bit arrays."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
+from crossgcn.graph import SparseMatrix, edges_of_kind
+from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
 from crossgcn.models.cross_hops import CrossHops
+from crossgcn.models.node_classifier import NodeClassifier
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -40,31 +47,6 @@ class Polynomial:
     bias: Floats
     bags: int = 1
     aggregate_first: bool = False
-
-    @classmethod
-    def of_model(cls, model: CrossHops, margin: Floats) -> Polynomial:
-        """Read a model; its outputs are differences of scores, or numbers in their unit.
-
-        Args:
-            margin: From :func:`margins`.
-        """
-        if type(model) is not CrossHops:
-            raise NotASum(
-                f"{type(model).__name__} is not a sum of named terms: explain a cross-hops model"
-            )
-        weight, readout = as_array(model.transform.weight), as_array(model.readout.weight)
-        order, units, _ = weight.shape
-        gates = model.transform.unit_order_weights()
-        gate = np.ones((1, units)) if order == 1 or gates is None else as_array(gates)
-        bias = as_array(model.readout.bias).reshape(model.bags, -1).mean(axis=0)
-        shift = 0.0
-        if model.target_scale is not None:
-            shift, deviation = as_array(model.target_scale)
-            margin = margin * deviation
-        by_bag = (margin @ readout).reshape(len(margin), model.bags, -1)
-        blocks = np.einsum("obu,bc->buco", by_bag, np.eye(model.bags))
-        weights = np.concatenate([gate[0][np.newaxis, :, np.newaxis] * weight[:1], weight])
-        return cls(weights, gate, blocks.reshape(units, -1), margin @ bias + shift, model.bags)
 
     @property
     def order(self) -> int:
@@ -97,6 +79,37 @@ class Polynomial:
         return mean
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What a model of layers computes on a graph.
+
+    Attributes:
+        adjacencies: The matrix with which each layer sums over neighbours; ``None`` for a
+            layer without a graph.
+        inputs: What the first layer multiplies, ``[nodes, features]``: the features, or their
+            sums over neighbours if that layer aggregates first.
+        outputs: Output of each layer before its activation, ``[nodes, units]``; the last ones
+            are class scores. A hidden unit is active where its output is positive.
+        crosses: What the crosses of the last layer add to its output.
+    """
+
+    layers: tuple[Polynomial, ...]
+    adjacencies: tuple[Any, ...]
+    inputs: sp.csr_array
+    outputs: tuple[Floats, ...]
+    crosses: Floats
+
+    @property
+    def has_edges(self) -> bool:
+        """Whether a layer sums over neighbours."""
+        return any(each is not None for each in self.adjacencies)
+
+    @property
+    def of_sums(self) -> bool:
+        """Whether features are summed over neighbours before they are multiplied."""
+        return self.layers[0].aggregate_first and self.adjacencies[0] is not None
+
+
 def margins(num_scores: int, contrast: tuple[int, int] | None = None) -> Floats:
     """Return how scores are compared, ``[outputs, scores]``.
 
@@ -114,7 +127,146 @@ def margins(num_scores: int, contrast: tuple[int, int] | None = None) -> Floats:
     return (np.eye(num_scores) * num_scores - 1) / (num_scores - 1)
 
 
+def read_hops(model: CrossHops, margin: Floats) -> Polynomial:
+    """Read a :class:`~crossgcn.CrossHops` that compares scores by a ``margin``.
+
+    The outputs of a model of a number are in its unit.
+    """
+    if type(model) is not CrossHops:
+        raise NotASum(
+            f"{type(model).__name__} is not a sum of named terms: explain a cross-hops model"
+        )
+    weight, readout = as_array(model.transform.weight), as_array(model.readout.weight)
+    order, units, _ = weight.shape
+    gates = model.transform.unit_order_weights()
+    gate = np.ones((1, units)) if order == 1 or gates is None else as_array(gates)
+    bias = as_array(model.readout.bias).reshape(model.bags, -1).mean(axis=0)
+    shift = 0.0
+    if model.target_scale is not None:
+        shift, deviation = as_array(model.target_scale)
+        margin = margin * deviation
+    by_bag = (margin @ readout).reshape(len(margin), model.bags, -1)
+    blocks = np.einsum("obu,bc->buco", by_bag, np.eye(model.bags)).reshape(units, -1)
+    weights = np.concatenate([gate[0][np.newaxis, :, np.newaxis] * weight[:1], weight])
+    return Polynomial(weights, gate, blocks, margin @ bias + shift, model.bags)
+
+
+def read_model(model: nn.Module, data: Data) -> Reading:
+    """Read the layers of a model and compute its values on a graph.
+
+    Args:
+        model: A :class:`~crossgcn.models.node_classifier.NodeClassifier`, or a single layer.
+
+    Raises:
+        NotASum: If a part of the model is not a sum of products of features.
+        BadInput: If the model does not fit the graph.
+    """
+    layers, x = read_layers(model), _features(data)
+    if x.shape[1] != layers[0].weights.shape[2]:
+        raise BadInput(
+            f"the graph has {x.shape[1]} features per node, but the model takes "
+            f"{layers[0].weights.shape[2]}; give the graph it was trained on, or one encoded in "
+            "the same way"
+        )
+    adjacencies = tuple(_adjacency(module, data) for module in _modules(model))
+    if layers[0].aggregate_first and adjacencies[0] is not None:
+        x = sp.csr_array(adjacencies[0] @ x)
+    inputs = x
+    inputs.eliminate_zeros()
+    inputs.sort_indices()
+    outputs: list[Floats] = []
+    for layer, adjacency in zip(layers, adjacencies, strict=True):
+        if layer.aggregate_first and adjacency is not None and outputs:
+            x = adjacency @ x
+        projected = layer.project(x)
+        linear, crosses = projected[0], layer.crosses(projected)
+        if not layer.aggregate_first and adjacency is not None:
+            linear, crosses = adjacency @ linear, adjacency @ crosses
+        outputs.append(np.asarray(linear + crosses + layer.bias))
+        x = np.maximum(outputs[-1], 0.0)
+    return Reading(layers, adjacencies, inputs, tuple(outputs), crosses)
+
+
+def read_layers(model: nn.Module) -> tuple[Polynomial, ...]:
+    """Read the weights of a model, without a graph; see :func:`read_model`."""
+    return tuple(read_layer(module, position) for position, module in enumerate(_modules(model)))
+
+
+def read_layer(module: nn.Module, position: int) -> Polynomial:
+    """Read the polynomial of a layer; ``position`` (from 0) is for error messages."""
+    where, conv = f"layer {position + 1}", isinstance(module, CrossGCNConv)
+    if isinstance(module, CrossGCNConv):
+        if not module.sums_neighbours:
+            raise _refuse(f"{where} joins neighbours by aggr={module.aggr!r}")
+        if module.flow != "source_to_target":
+            raise _refuse(f"{where} has flow={module.flow!r}")
+    transform: Any = module.transform if conv else module
+    if not isinstance(transform, CrossFeatureTransform):
+        kind = type(transform)
+        raise _refuse(f"{where} multiplies by a {kind.__name__} of {kind.__module__.split('.')[0]}")
+    orders, bias = transform.unit_order_weights(), module.bias
+    if orders is None:
+        raise _refuse(f"{where} combines its orders by {type(transform.aggregator).__name__}")
+    weight, alpha = as_array(transform.weight), as_array(orders)
+    release = transform.first_order == "release"
+    first = alpha[0][:, np.newaxis] * (weight.sum(axis=0) if release else weight[0])
+    used = np.flatnonzero(alpha.any(axis=1))  # Orders of weight 0 are left out.
+    order = max(1, int(used.max(initial=0)) + 1)
+    units = weight.shape[1]
+    return Polynomial(
+        np.concatenate([first[np.newaxis], weight[:order]]),
+        alpha[:order],
+        np.eye(units),
+        np.zeros(units) if bias is None else as_array(bias),
+        aggregate_first=conv and bool(module.aggregate_first),
+    )
+
+
 def as_array(tensor: Any) -> Floats:
     """Return a tensor as a float64 array."""
     array: Floats = tensor.detach().cpu().double().numpy()
     return array
+
+
+def _refuse(what: str) -> NotASum:
+    return NotASum(
+        f"{what}, which is not a sum of products of features and has no exact explanation; explain "
+        "a CrossGCN, GCN or MLP of crossgcn whose neighbours are summed (aggr='add') and whose "
+        "order_weights are 'gated', 'per-unit', 'learned', 'fixed' or numbers"
+    )
+
+
+def _modules(model: nn.Module) -> list[nn.Module]:
+    """Return the layers of a model that only applies them one after the other."""
+    if not isinstance(model, NodeClassifier):
+        return [model]
+    if type(model).forward is not NodeClassifier.forward:
+        raise _refuse(f"{type(model).__name__} has a forward pass of its own")
+    return list(model.layers)
+
+
+def _features(data: Data) -> Any:
+    x = data.x
+    if not isinstance(x, Tensor) or x.layout not in (torch.strided, torch.sparse_csr):
+        raise BadInput("give the graph's x as a tensor [nodes, features], dense or sparse CSR")
+    x = x.detach().cpu().double()
+    is_dense = x.layout == torch.strided
+    features = sp.csr_array(x.numpy() if is_dense else SparseMatrix.from_torch(x).to_scipy())
+    entries = features.tocoo()
+    bad = entries.row[~np.isfinite(entries.data)]
+    if bad.size:
+        raise BadInput(f"node {bad[0]} has a feature that is not finite; fill or drop it first")
+    return features
+
+
+def _adjacency(module: nn.Module, data: Data) -> Any:
+    """Return the matrix with which a layer sums over neighbours, one row per target."""
+    if not isinstance(module, CrossGCNConv):
+        return None
+    edges, weight = data.edge_index, data.get("edge_weight")
+    if not isinstance(edges, Tensor) or edges.layout != torch.strided:
+        raise BadInput("the graph's edges must come as edge_index [2, edges]; convert them first")
+    weight = None if weight is None else weight.detach().cpu()
+    (kind,) = module.propagations
+    num_nodes = data.x.size(0)
+    return edges_of_kind(kind, edges.cpu(), num_nodes, weight, dtype=torch.float64).to_scipy()

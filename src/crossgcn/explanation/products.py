@@ -10,7 +10,6 @@ ones are the strongest.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,9 +19,8 @@ import scipy.sparse as sp
 
 from crossgcn.errors import BadInput
 from crossgcn.explanation.columns import Names
-from crossgcn.explanation.polynomial import Floats, Ints, Polynomial, margins
-from crossgcn.explanation.reading import Reading
-from crossgcn.explanation.terms import make_frame, name_outputs
+from crossgcn.explanation.polynomial import Floats, Ints, Polynomial, Reading, margins
+from crossgcn.explanation.terms import keep_strongest, make_frame, name_outputs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,8 +38,8 @@ class Products:
     Attributes:
         outputs: What each score is for, in ``unit``; see
             :class:`~crossgcn.explanation.terms.Explanation`.
-        records: A record per class and product, the most important first: ``columns`` (names of
-            the features), ``weight``, ``nodes`` (at how many the product is not 0),
+        records: Of each class, a record per product, the most important first: ``columns`` (names
+            of the features), ``weight``, ``nodes`` (at how many the product is not 0),
             ``importance`` (the standard deviation over nodes of weight times product) and
             ``slope`` (the same with the sign of the weight).
         reason: Why there are no terms by column.
@@ -49,28 +47,21 @@ class Products:
 
     outputs: tuple[str, ...]
     unit: str
-    records: list[dict[str, Any]]
+    records: tuple[list[dict[str, Any]], ...]
     reason: str = ""
 
-    def to_frame(self, top: int | None = None, order: int | None = None) -> pd.DataFrame:
+    def to_frame(self, top: int | None = None) -> pd.DataFrame:
         """Return the products as a table, see ``Explanation.to_frame``."""
-        return make_frame(self.to_json(top, order))
+        return make_frame(self.to_json(top))
 
-    def to_json(
-        self, top: int | None = None, order: int | None = None, output: int | None = None
-    ) -> list[dict[str, Any]]:
+    def to_json(self, top: int | None = None, output: int | None = None) -> list[dict[str, Any]]:
         """Return the products as ``explain --json`` lists them, see ``Explanation.to_json``."""
-        listed, seen = [], Counter[tuple[str, int]]()
-        for record in self.records:
-            name, size = record["class"], len(record["columns"])
-            seen[name, size] += 1
-            if (
-                (output is None or name == self.outputs[output])
-                and order in (None, size)
-                and (top is None or seen[name, size] <= top)
-            ):
-                listed.append(record)
-        return listed
+        listed = self.records if output is None else self.records[output : output + 1]
+        return [
+            record
+            for records in listed
+            for record in keep_strongest(records, top, lambda record: len(record["columns"]))
+        ]
 
     def node(self, *_: Any) -> NoReturn:
         """Refuse: single nodes and terms are explained by column."""
@@ -102,27 +93,25 @@ def products(reading: Reading, names: Names, reason: str = "") -> Products:
     Two features of one column are not multiplied. Products of more features are not listed.
     """
     outputs, unit = name_outputs(names.classes)
-    columns, fields = reading.inputs.tocsc(), names.features.fields
-    scope = "both" if reading.has_edges else "own"
-    records = []
+    columns = reading.inputs.tocsc()
+    _, fields = np.unique(np.array(names.features.fields), return_inverse=True)
+    records: tuple[list[dict[str, Any]], ...] = tuple([] for _ in outputs)
     for pairs in (False, True)[: reading.layers[0].order]:
-        best = _strongest(reading, np.unique(np.array(fields), return_inverse=True)[1], pairs)
-        for output, (tuples, weights, sizes) in zip(outputs, best, strict=True):
-            for each, weight, size in zip(tuples, weights.tolist(), sizes.tolist(), strict=True):
-                records.append(
-                    {
-                        "class": output,
-                        "columns": [names.features.names[place] for place in each],
-                        "scope": scope,
-                        "importance": size,
-                        "error": None,
-                        "slope": float(np.sign(weight)) * size,
-                        "weight": weight,
-                        "nodes": int(np.count_nonzero(columns[:, each].toarray().all(axis=1))),
-                    }
-                )
-    rank = {name: place for place, name in enumerate(outputs)}
-    records.sort(key=lambda record: (rank[record["class"]], -record["importance"]))
+        for output, best in enumerate(_strongest(reading, fields, pairs)):
+            for features, weight, size in zip(*map(np.ndarray.tolist, best), strict=True):
+                record = {
+                    "class": outputs[output],
+                    "columns": [names.features.names[feature] for feature in features],
+                    "scope": "both" if reading.has_edges else "own",
+                    "importance": size,
+                    "error": None,
+                    "slope": float(np.sign(weight)) * size,
+                    "weight": weight,
+                    "nodes": int(np.count_nonzero(columns[:, features].toarray().all(axis=1))),
+                }
+                records[output].append(record)
+    for each in records:
+        each.sort(key=lambda record: -record["importance"])
     return Products(outputs, unit, records, reason)
 
 
@@ -146,11 +135,13 @@ def _strongest(reading: Reading, fields: Ints, pairs: bool) -> list[tuple[Ints, 
         fields: Number of the column of each feature.
         pairs: Products of two features, or else single features.
     """
-    layer, readout = reading.layers[0], _readout(reading)
-    readout = margins(len(readout)) @ readout
+    # The weight of each unit of the first layer for each score.
+    readout = margins(len(reading.layers[-1].bias))
+    for layer, hidden in zip(reading.layers[:0:-1], reading.outputs[-2::-1], strict=True):
+        readout = (readout @ layer.weights[0]) * (hidden > 0).mean(axis=0)
     best = [(np.zeros((0, 1 + pairs), np.int64), np.zeros(0), np.zeros(0))] * len(readout)
     for tuples, means, squares in _occurring(reading.inputs, fields, pairs):
-        weights = weigh(layer, tuples) @ readout.T
+        weights = weigh(reading.layers[0], tuples) @ readout.T
         deviations = np.sqrt(np.maximum(squares - means**2, 0.0))
         sizes = np.abs(weights) * deviations[:, np.newaxis]
         for output, (kept, old, old_sizes) in enumerate(best):
@@ -169,24 +160,16 @@ def _occurring(
     """Yield products that occur, with their mean and mean square over the nodes."""
     count, squares = inputs.shape[0], sp.csr_array(inputs.multiply(inputs))
     columns, square_columns = inputs.tocsc(), squares.tocsc()
+    if not pairs:
+        features = np.arange(inputs.shape[1])[:, np.newaxis]
+        yield features, columns.mean(axis=0), square_columns.mean(axis=0)
+        return
     step = max(1, _AT_ONCE // max(1, inputs.shape[1]))
     for start in range(0, inputs.shape[1], step):
         block = slice(start, start + step)
-        if not pairs:
-            features = np.arange(inputs.shape[1])[block, np.newaxis]
-            yield features, columns[:, block].mean(axis=0), square_columns[:, block].mean(axis=0)
-            continue
         found = sp.coo_array(square_columns[:, block].T @ squares)
         first, second = found.row + start, found.col
         kept = (second > first) & (fields[first] != fields[second])
         sums = sp.csr_array(columns[:, block].T @ inputs)[found.row[kept], second[kept]]
         tuples = np.stack([first, second], axis=1)[kept].astype(np.int64)
         yield tuples, np.asarray(sums).ravel() / count, found.data[kept] / count
-
-
-def _readout(reading: Reading) -> Floats:
-    """Return the weight of each unit of the first layer for each class, ``[classes, units]``."""
-    out = np.eye(len(reading.layers[-1].bias))
-    for layer, hidden in zip(reading.layers[:0:-1], reading.outputs[-2::-1], strict=True):
-        out = (out @ layer.weights[0]) * (hidden > 0).mean(axis=0)
-    return out

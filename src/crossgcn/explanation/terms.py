@@ -8,7 +8,7 @@ pair, a triple. :mod:`~crossgcn.explanation.purify` says what purified terms are
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.explanation.columns import Column
-from crossgcn.explanation.inside import describe
+from crossgcn.explanation.inside import ALL_LEVELS, Grid, describe, make_grid
 from crossgcn.explanation.polynomial import Floats, Ints
 from crossgcn.explanation.purify import Key
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from crossgcn.explanation.explainer import Explainer
+    from crossgcn.explanation.explainers import Explainer
     from crossgcn.explanation.node import NodeExplanation
 
 CROSS = " × "
@@ -34,7 +34,7 @@ SCOPES = ("own", "neighbourhood", "both")
 _SHOWN = 12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Term:
     """One term of the scores.
 
@@ -76,7 +76,7 @@ class Term:
         return f"Term({self.name}, importance {self.importance.max():.3g}{error})"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """Scores as sums: ``scores = average + sum of the contributions of all terms``.
 
@@ -147,22 +147,14 @@ class Explanation:
         """The name of each term."""
         return [term.name for term in self.all_terms]
 
-    def strongest(
-        self, output: int = 0, order: int | None = None, top: int | None = None
-    ) -> list[Term]:
+    def strongest(self, output: int = 0, top: int | None = None) -> list[Term]:
         """Return the terms of one score, the most important first.
 
         Args:
-            order: Terms of so many columns only.
             top: How many of one column, of two, and so on; all by default.
         """
-        chosen, seen = [], Counter[int]()
-        for term in sorted(self.terms, key=lambda term: -float(term.importance[output])):
-            size = len(term.columns)
-            seen[size] += 1
-            if order in (None, size) and (top is None or seen[size] <= top):
-                chosen.append(term)
-        return chosen
+        ranked = sorted(self.terms, key=lambda term: -float(term.importance[output]))
+        return keep_strongest(ranked, top, lambda term: len(term.columns))
 
     def by_size(self, output: int = 0) -> dict[int, float]:
         """Return the importance of all listed terms of 1, 2, ... columns together."""
@@ -203,25 +195,27 @@ class Explanation:
         """Return what is inside a term: ``cells``, and the ``slope`` of numbers."""
         return describe(self, term, output, top)
 
-    def to_json(
-        self, top: int | None = None, order: int | None = None, output: int | None = None
-    ) -> list[dict[str, Any]]:
+    def grid(self, term: Term) -> Grid | None:
+        """Return a term by all values of its columns; ``None`` if they have no values."""
+        return make_grid(self, term, ALL_LEVELS)
+
+    def to_json(self, top: int | None = None, output: int | None = None) -> list[dict[str, Any]]:
         """Return the terms as ``explain --json`` lists them, the most important first.
 
         Args:
-            top: As in :meth:`strongest`, like ``order``.
+            top: As in :meth:`strongest`.
             output: Terms of one score only.
         """
         listed = range(len(self.outputs)) if output is None else [output]
         return [
             {"class": self.outputs[each], **term.describe(each), **self.inside(term, each)}
             for each in listed
-            for term in self.strongest(each, order, top)
+            for term in self.strongest(each, top)
         ]
 
-    def to_frame(self, top: int | None = None, order: int | None = None) -> pd.DataFrame:
+    def to_frame(self, top: int | None = None) -> pd.DataFrame:
         """Return one row per score and term, the most important first, with what is inside."""
-        return make_frame(self.to_json(top, order))
+        return make_frame(self.to_json(top))
 
     @cached_property
     def place_of(self) -> dict[int, int]:
@@ -268,20 +262,33 @@ class Explanation:
         return "\n".join(lines)
 
 
+def keep_strongest(ranked: Sequence[Any], top: int | None, size: Callable[[Any], int]) -> list[Any]:
+    """Return the first ``top`` of each size, or all."""
+    chosen, seen = [], Counter[int]()
+    for each in ranked:
+        seen[size(each)] += 1
+        if top is None or seen[size(each)] <= top:
+            chosen.append(each)
+    return chosen
+
+
 def make_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return records of terms as a table, their cells as text."""
     import pandas as pd
 
+    rows = [
+        {
+            **row,
+            "term": CROSS.join(row["columns"]),
+            "columns": tuple(row["columns"]),
+            "cells": "; ".join(
+                f"{' & '.join(cell['names'])} {cell['contribution']:+.3g}"
+                for cell in row.get("cells", ())
+            ),
+        }
+        for row in records
+    ]
     names = ["class", "term", "columns", "scope", "importance", "error", "slope", "cells"]
-    rows = []
-    for row in records:
-        cells = [
-            f"{' & '.join(each['names'])} {each['contribution']:+.3g}"
-            for each in row.get("cells", ())
-        ]
-        columns = tuple(row["columns"])
-        rows.append({**row, "term": CROSS.join(columns), "columns": columns})
-        rows[-1]["cells"] = "; ".join(cells)
     return pd.DataFrame(rows, columns=names)
 
 

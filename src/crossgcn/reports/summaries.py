@@ -11,7 +11,6 @@ from crossgcn.experiments.answers import CandidateResult, QuestionAnswer, TableC
 from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.experiments.statistics import PairedDifference, paired_difference, summarise
-from crossgcn.explanation.inside import make_grid
 from crossgcn.explanation.products import Products
 from crossgcn.explanation.terms import Explanation, Term
 from crossgcn.models.catalogue import get_preset
@@ -84,14 +83,14 @@ def summarise_candidates(comparison: TableComparison, baseline: str | None = Non
 
 
 def summarise_terms(
-    run: RunFolder, whole: Explanation | Products, top: int, order: int | None, output: int | None
+    run: RunFolder, whole: Explanation | Products, top: int, output: int | None
 ) -> Summary:
     """Return the terms of each class, the most important first."""
     listed = range(len(whole.outputs)) if output is None else [output]
     summary: Summary = {
         "num_nodes": len(run.ids),
         "warning": no_better_than_guessing(run),
-        "terms": whole.to_json(top, order, output),
+        "terms": whole.to_json(top, output),
     }
     if isinstance(whole, Products):
         return summary | {"reason": whole.reason}
@@ -110,7 +109,7 @@ def summarise_terms(
 
 def summarise_term(whole: Explanation, term: Term, output: int) -> Summary:
     """Return one term with the mean contribution for every combination of values."""
-    cells, grid = [], make_grid(whole, term)
+    cells, grid = [], whole.grid(term)
     if grid is not None:
         for at, names in enumerate(product(*(axis.labels for axis in grid.axes))):
             if grid.counts[at]:

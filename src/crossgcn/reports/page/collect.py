@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import softmax
 from torch_geometric.utils import remove_self_loops, to_undirected
 
-from crossgcn.data.features import FeatureSpace
 from crossgcn.data.files import read_hashed_json
 from crossgcn.data.graph import is_labelled
 from crossgcn.data.tables.graph import read_encoding
@@ -16,6 +15,7 @@ from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.experiments.predict import score_nodes, score_without_edges
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder
+from crossgcn.experiments.statistics import summarise
 from crossgcn.explanation.terms import Explanation
 from crossgcn.reports.format import Summary, metric_text, round4, shorten, spread_text
 from crossgcn.reports.page.explain import (
@@ -30,7 +30,8 @@ from crossgcn.reports.summaries import guess_score, no_better_than_guessing, sum
 from crossgcn.training.metrics import METRICS
 from crossgcn.training.records import RECORD, RESULT
 
-_MOST_POINTS, _MOST_COLUMNS, _MOST_WARNINGS = 120, 500, 40
+_MOST_POINTS = 120
+_SIMPLER = ("linear", "boosting", "boosting-hops")
 
 
 def collect_run(run: RunFolder, *, comparison: Path | None = None, num_nodes: int = 400) -> Summary:
@@ -43,25 +44,31 @@ def collect_run(run: RunFolder, *, comparison: Path | None = None, num_nodes: in
     compared = None if comparison is None else _read_comparison(comparison, run)
     summary = summarise_training(RepeatedRuns(run.config, tuple(one.record for one in run.runs)))
     preprocess, y = run.saved.preprocess, run.data.y.numpy()
-    is_number = run.data.y.is_floating_point()
     plan = None if preprocess.encoding is None else read_encoding(preprocess)[1]
-    space = preprocess.space or FeatureSpace.unnamed(run.data.x.size(1))
     target = shorten((None if plan is None else plan.target) or "class")
+    is_number = run.data.y.is_floating_point()
     classes = [] if is_number else [shorten(name) for name in preprocess.classes]
+    known = y[is_labelled(run.data.y).numpy()]
     whole, unexplained = explain_for_page(run, target)
     terms = whole if isinstance(whole, Explanation) else None
-    result, known = _read_result(run.folder), y[is_labelled(run.data.y).numpy()]
-    columns = plan.columns if plan else ()
+    result = _read_result(run.folder)
     metrics = [
-        {
-            "name": name,
-            "label": METRICS[name].title,
-            "percent": METRICS[name].shown == "percent",
-            **_over_splits(name, values, with_unit=True),
-        }
-        for name, values in summary["test"].items()
+        {"name": name, **_over_splits(name, values)} for name, values in summary["test"].items()
     ]
-    content: Summary = {
+    for metric in metrics:
+        metric["text"] += "\u00a0%" if metric["percent"] else ""
+    edges = to_undirected(remove_self_loops(run.data.edge_index)[0], num_nodes=len(y))
+    degree = np.bincount(edges[0].numpy(), minlength=len(y))
+    scores = [score_nodes(run, one).numpy() for one in run.runs]
+    tests = [run.split_of(one).test.numpy() for one in run.runs]
+    if is_number:
+        scores = [each[:, 0] for each in scores]
+        performance = measure_numbers(y, scores, tests, degree)
+    else:
+        scores = [softmax(each, axis=1) for each in scores]
+        performance = measure_classes(y, scores, tests, classes, degree)
+    shown = scores[run.runs.index(run.chosen)]
+    return {
         "title": shorten(run.config.dataset),
         "target": target,
         "task": "number" if is_number else "classes",
@@ -70,7 +77,9 @@ def collect_run(run: RunFolder, *, comparison: Path | None = None, num_nodes: in
         "sizes": {
             "nodes": len(run.ids),
             "edges": _num_edges(run),
-            "columns": len(set(space.fields)),
+            "columns": len(set(preprocess.space.fields))
+            if preprocess.space
+            else run.data.x.size(1),
         },
         "model": run.config.model,
         "shown_split": run.chosen.record["split"]["index"] + 1,
@@ -80,31 +89,17 @@ def collect_run(run: RunFolder, *, comparison: Path | None = None, num_nodes: in
         "training": [_curve(one) for one in run.runs],
         "facts": _facts(summary, result),
         "columns": [
-            [shorten(c.name), shorten(c.kind), shorten(c.reason, 300)]
-            for c in columns[:_MOST_COLUMNS]
+            [shorten(column.name), shorten(column.kind), shorten(column.reason, 300)]
+            for column in (plan.columns if plan else ())
         ],
-        "more_columns": len(columns[_MOST_COLUMNS:]),
-        "warnings": [shorten(str(w), 600) for w in result.get("warnings", ())[:_MOST_WARNINGS]],
+        "warnings": [shorten(str(warning), 600) for warning in result.get("warnings", ())],
         "unexplained": unexplained,
         "five": [] if terms is None else strongest_terms(terms),
         "answers": _answers(run, metrics, terms, compared),
         "terms": None if whole is None else collect_terms(whole),
+        "performance": performance,
+        "nodes": collect_nodes(run, terms, shown, degree, num_nodes),
     }
-    scores = [score_nodes(run, one).numpy() for one in run.runs]
-    tests = [run.split_of(one).test.numpy() for one in run.runs]
-    edges = to_undirected(remove_self_loops(run.data.edge_index)[0], num_nodes=len(y))
-    degree = np.bincount(edges[0].numpy(), minlength=len(y))
-    shown, probabilities = run.runs.index(run.chosen), None
-    if is_number:
-        predicted = [each[:, 0] for each in scores]
-        content["performance"] = measure_numbers(y, predicted, tests, degree)
-    else:
-        of_splits = [softmax(each, axis=1) for each in scores]
-        predicted = [each.argmax(axis=1) for each in scores]
-        content["performance"] = measure_classes(y, of_splits, tests, classes, degree)
-        probabilities = of_splits[shown]
-    content["nodes"] = collect_nodes(run, terms, predicted[shown], probabilities, degree, num_nodes)
-    return content
 
 
 def _read_comparison(folder: Path, run: RunFolder) -> Summary:
@@ -124,33 +119,34 @@ def _read_comparison(folder: Path, run: RunFolder) -> Summary:
                 f"than those of {run.folder} ({result['dataset']}, {result['target']}): give the "
                 "comparison of the same tables with the same options"
             )
-    name = result["metric"]
-    models = [
-        {
-            "name": model["model"],
-            "words": model["description"],
-            "glass_box": model["glass_box"],
-            "parameters": model["parameters"],
-            **_over_splits(name, model["test"][name]),
-        }
-        for model in result["models"]
-    ]
+    metric = result["metric"]
     return {
-        "metric": METRICS[name].title,
-        "percent": METRICS[name].shown == "percent",
-        "models": models,
+        "metric": METRICS[metric].title,
+        "percent": METRICS[metric].shown == "percent",
+        "models": [
+            {
+                "name": model["model"],
+                "words": model["description"],
+                "glass_box": model["glass_box"],
+                "parameters": model["parameters"],
+                **_over_splits(metric, model["test"][metric]),
+            }
+            for model in result["models"]
+        ],
         "recommended": result["recommended"],
         "sentences": result["answer"],
     }
 
 
-def _over_splits(metric: str, values: list[float], *, with_unit: bool = False) -> Summary:
+def _over_splits(name: str, values: list[float]) -> Summary:
     """Return values of a metric by split, and their mean and standard deviation as text."""
-    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    text = spread_text(metric, float(np.mean(values)), spread)
-    if with_unit and METRICS[metric].shown == "percent":
-        text += "\u00a0%"
-    return {"values": round4(values), "text": text}
+    metric, measured = METRICS[name], summarise(values)
+    return {
+        "label": metric.title,
+        "percent": metric.shown == "percent",
+        "values": round4(values),
+        "text": spread_text(name, measured.mean, measured.sd),
+    }
 
 
 def _answers(
@@ -159,33 +155,31 @@ def _answers(
     """Answer in words how good the model is, and whether the graph and crosses matter."""
     first, splits = metrics[0], len(run.runs)
     over = "one split" if splits == 1 else f"mean ± standard deviation over {splits} splits"
-    answers = [
-        ("How well?", f"Test {first['label']} {first['text']} ({over}). {_guess(metrics, run)}")
-    ]
-    if comparison is None:
-        words = (
-            "Not compared with boosting and a linear model. `crossgcn compare` does that, and "
-            "`crossgcn report --comparison` shows its answer here."
-        )
-    else:
-        models = comparison["models"]
-        shown = ("linear", "boosting", "boosting-hops")
-        chosen = [model for model in models if model["name"] == comparison["recommended"]]
-        chosen += [model for model in models if model["name"] in shown and model not in chosen]
-        listed = "; ".join(f"{model['name']} {model['text']}" for model in chosen)
-        words = f"Test {comparison['metric']}{' in %' if comparison['percent'] else ''}: {listed}."
-    answers.append(("Against simpler models?", words))
-    sentences = [] if comparison is None else comparison["sentences"]
-    of_graph = [sentence for sentence in sentences if sentence.startswith("The graph")]
+    how_well = f"Test {first['label']} {first['text']} ({over}). {_guess(metrics, run)}"
+    simpler = (
+        "Not compared with boosting and a linear model. `crossgcn compare` does that, and "
+        "`crossgcn report --comparison` shows its answer here."
+    )
+    of_graph, of_crosses = [], []
+    if comparison is not None:
+        texts = {model["name"]: model["text"] for model in comparison["models"]}
+        chosen = comparison["recommended"]
+        names = [chosen, *(name for name in texts if name in _SIMPLER and name != chosen)]
+        listed = "; ".join(f"{name} {texts[name]}" for name in names)
+        unit = " in %" if comparison["percent"] else ""
+        simpler = f"Test {comparison['metric']}{unit}: {listed}."
+        of_graph = [each for each in comparison["sentences"] if each.startswith("The graph")]
+        of_crosses = [each for each in comparison["sentences"] if each.startswith("Crosses")]
     if not of_graph and run.data.edge_index.size(1):
-        name = run.chosen.record["metric"]
-        with_edges, without = (metric_text(name, score) for score in score_without_edges(run))
+        metric = run.chosen.record["metric"]
+        with_edges, without = (metric_text(metric, score) for score in score_without_edges(run))
         of_graph = [
-            f"With its edges the model has a test {METRICS[name].title} of {with_edges}, without "
+            f"With its edges the model has a test {METRICS[metric].title} of {with_edges}, without "
             f"them {without}. That is this model; one trained without edges may do better."
         ]
+    answers = [("How well?", how_well), ("Against simpler models?", simpler)]
     answers += [("Does the graph matter?", sentence) for sentence in of_graph]
-    answers += [("Do crosses matter?", each) for each in sentences if each.startswith("Crosses")]
+    answers += [("Do crosses matter?", sentence) for sentence in of_crosses]
     if terms is not None:
         answers.append(("What is it made of?", importance_in_words(terms)))
     return answers
@@ -204,14 +198,14 @@ def _guess(metrics: list[Summary], run: RunFolder) -> str:
 
 def _curve(run: FinishedRun) -> Summary:
     """Read a learning curve, thinned out; a metric that should shrink is recorded negated."""
-    metrics, chosen = run.curve(), run.record["best_epoch"]
+    curve, chosen = run.curve(), run.record["best_epoch"]
     sign = METRICS[run.record["metric"]].sign
-    metrics["validation_score"] = [sign * value for value in metrics["validation_score"]]
-    epochs = metrics["epoch"]
-    places = np.linspace(0, len(epochs) - 1, _MOST_POINTS).round().astype(int).tolist()
-    kept = sorted({*places, epochs.index(chosen)}) if chosen in epochs else sorted({*places})
+    curve["validation_score"] = [sign * value for value in curve["validation_score"]]
+    epochs = curve["epoch"]
+    places = {*np.linspace(0, len(epochs) - 1, _MOST_POINTS).round().astype(int).tolist()}
+    places |= {place for place, epoch in enumerate(epochs) if epoch == chosen}
     names = ("epoch", "train_loss", "validation_loss", "validation_score")
-    curves = {name: round4([metrics[name][place] for place in kept]) for name in names}
+    curves = {name: round4([curve[name][place] for place in sorted(places)]) for name in names}
     return {"split": run.record["split"]["index"] + 1, "chosen": chosen, **curves}
 
 
@@ -226,11 +220,9 @@ def _read_result(folder: Path) -> Summary:
 
 def _num_edges(run: RunFolder) -> int:
     """Count the edges; an undirected edge, which is stored in both directions, counts once."""
-    edges = int(run.data.edge_index.size(1))
-    if run.data.get("directed"):
-        return edges
-    loops = int((run.data.edge_index[0] == run.data.edge_index[1]).sum())
-    return (edges - loops) // 2 + loops
+    sources, targets = run.data.edge_index
+    loops = int((sources == targets).sum())
+    return len(sources) if run.data.get("directed") else (len(sources) - loops) // 2 + loops
 
 
 def _facts(summary: Summary, result: Summary) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from crossgcn.data.graph import is_labelled
 from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.explanation.api import explain
-from crossgcn.explanation.inside import Grid, make_grid
+from crossgcn.explanation.inside import Grid
 from crossgcn.explanation.node import NodeExplanation
 from crossgcn.explanation.polynomial import Floats, Ints, NotASum
 from crossgcn.explanation.products import Products
@@ -20,6 +21,7 @@ from crossgcn.explanation.terms import Explanation, Term
 from crossgcn.reports.format import Summary, round4, shorten
 
 _STEPS, _NEIGHBOURS, _CROSSES = 8, 12, 20
+_CHANGE = ("outcome", "column", "before", "after")
 _ROLES = ("other", "train", "validation", "test", "unlabelled")
 _SHORT = re.compile(r"[-+.\d]+|true|false|yes|no", re.IGNORECASE)
 """Names of classes that say nothing without that of their column."""
@@ -97,26 +99,20 @@ def _in_words(whole: Explanation, term: Term, output: int) -> str:
 
 def collect_terms(whole: Explanation | Products) -> Summary:
     """Return the strongest terms of each score with what is inside."""
+    outputs = range(len(whole.outputs))
     content: Summary = {
         "outputs": [shorten(name) for name in whole.outputs],
         "unit": shorten(whole.unit),
     }
     if isinstance(whole, Products):
-        products = [(row, whole.outputs.index(row["class"])) for row in whole.to_json(_CROSSES)]
-        items = [_item(row, output) for row, output in products]
+        items = [_item(row, at) for at in outputs for row in whole.to_json(_CROSSES, output=at)]
         return {**content, "items": items, "count": len(items), "reason": whole.reason}
-    listed: dict[tuple[int, ...], list[int]] = {}
-    for output in range(len(whole.outputs)):
-        crosses = (term for term in whole.strongest(output, top=_CROSSES) if len(term.columns) > 1)
-        for term in (*whole.strongest(output, 1, 3 * _CROSSES), *crosses):
-            listed.setdefault(term.key, []).append(output)
-    items = []
-    for term in whole.terms:
-        outputs = listed.get(term.key, [])
-        grid = make_grid(whole, term) if outputs else None
-        for output in outputs:
-            inside = {} if grid is None else _inside(whole, term, grid, output)
-            items.append(_item(term.describe(output), output) | inside)
+    items, grid_of = [], cache(whole.grid)
+    for at in outputs:
+        listed = [term for term in whole.strongest(at, 3 * _CROSSES) if len(term.columns) == 1]
+        listed += [term for term in whole.strongest(at, _CROSSES) if len(term.columns) > 1]
+        for term in listed:
+            items.append(_item(term.describe(at), at) | _inside(whole, term, grid_of(term), at))
     return {**content, "items": items, "count": len(whole.terms)}
 
 
@@ -130,8 +126,10 @@ def _item(row: Summary, output: int) -> Summary:
     }
 
 
-def _inside(whole: Explanation, term: Term, grid: Grid, output: int) -> Summary:
-    """Return the mean contribution to a score by value."""
+def _inside(whole: Explanation, term: Term, grid: Grid | None, output: int) -> Summary:
+    """Return the mean contribution to a score by value; empty for columns without values."""
+    if grid is None:
+        return {}
     columns = [whole.columns[place] for place in term.key]
     is_of_neighbours = term.scope != "own" and whole.neighbours is not None and len(columns) > 1
     inside: Summary = {
@@ -158,73 +156,56 @@ def _inside(whole: Explanation, term: Term, grid: Grid, output: int) -> Summary:
 
 
 def collect_nodes(
-    run: RunFolder,
-    whole: Explanation | None,
-    predicted: Any,
-    probabilities: Floats | None,
-    degree: Ints,
-    most: int,
+    run: RunFolder, whole: Explanation | None, scores: Floats, degree: Ints, most: int
 ) -> Summary:
     """Explain nodes one by one, mistakes on test nodes first.
 
     Nodes that are not in the explanation are not taken apart: large graphs have a sample.
 
     Args:
-        predicted: Class or number of each node.
-        probabilities: Of each class, ``[nodes, classes]``.
+        scores: The number predicted for each node, or the probability of each class.
         degree: Number of neighbours of each node.
     """
     y, is_number = run.data.y.numpy(), run.data.y.is_floating_point()
+    predicted = scores if is_number else scores.argmax(axis=1)
     known = is_labelled(run.data.y).numpy()
     roles = np.where(known, run.roles.numpy(), _ROLES.index("unlabelled"))
     wrong = np.abs(np.where(known, y - predicted, 0.0) if is_number else known & (predicted != y))
     is_test = roles == _ROLES.index("test")
     chosen = np.lexsort((-wrong.astype(float), ~is_test))[:most].tolist()
 
-    def value(number: Any) -> Any:
-        return round4(number) if is_number else int(number)
+    def truth(node: int) -> Any:
+        if not known[node]:
+            return None
+        return round4(y[node]) if is_number else int(y[node])
 
     rows = []
     for node in chosen:
         label = 0 if is_number else int(predicted[node])
         row = {
             "id": shorten(run.shown[node]),
-            "true": value(y[node]) if known[node] else None,
-            "predicted": value(predicted[node]),
-            "probability": None if probabilities is None else round4(probabilities[node, label]),
+            "true": truth(node),
+            "predicted": round4(scores[node]) if is_number else label,
+            "probability": None if is_number else round4(scores[node, label]),
             "role": _ROLES[roles[node]],
             "degree": int(degree[node]),
         }
         if whole is not None and node in whole.place_of:
-            explained = NodeExplanation(whole, node, 0 if len(whole.outputs) == 1 else label)
-            row |= _take_apart(explained)
-            row["near"] = [
-                [shorten(run.shown[near]), value(y[near]) if known[near] else None, round4(amount)]
-                for near, amount in explained.neighbours[:_NEIGHBOURS]
-            ]
-        rows.append(row)
-    return {
-        "rows": rows,
-        "all": len(y),
-        "meaning": "" if whole is None else whole.explainer.meaning,
-    }
-
-
-def _take_apart(explained: NodeExplanation) -> Summary:
-    """Return the way from the average to a score, and what would change the answer."""
-    steps = zip(explained.terms[:_STEPS], explained.values[:_STEPS].tolist(), strict=True)
-    return {
-        "output": explained.place,
-        "start": round4(explained.average),
-        "score": round4(explained.score),
-        "steps": [[shorten(term.name), term.scope, round4(value)] for term, value in steps],
-        "changes": [
-            {
-                "outcome": shorten(change.outcome),
-                "column": shorten(change.column),
-                "before": shorten(change.before),
-                "after": shorten(change.after),
+            one = NodeExplanation(whole, node, 0 if len(whole.outputs) == 1 else label)
+            steps = zip(one.terms[:_STEPS], one.values[:_STEPS].tolist(), strict=True)
+            row |= {
+                "output": one.place,
+                "start": round4(one.average),
+                "score": round4(one.score),
+                "steps": [[shorten(term.name), term.scope, round4(value)] for term, value in steps],
+                "changes": [
+                    {name: shorten(change[name]) for name in _CHANGE} for change in one.changes
+                ],
+                "near": [
+                    [shorten(run.shown[near]), truth(near), round4(amount)]
+                    for near, amount in one.neighbours[:_NEIGHBOURS]
+                ],
             }
-            for change in explained.changes
-        ],
-    }
+        rows.append(row)
+    meaning = "" if whole is None else whole.explainer.meaning
+    return {"rows": rows, "all": len(y), "meaning": meaning}

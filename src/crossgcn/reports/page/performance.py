@@ -72,7 +72,7 @@ def measure_classes(
             }
             for label in labels
         ],
-        "by_degree": _by_part(rows, _by_degree(rows["degree"])),
+        "by_degree": _by_degree(rows),
     }
 
 
@@ -89,7 +89,7 @@ def measure_numbers(
         "tested": len(rows),
         "points": [round4(pair) for pair in rows[["true", "predicted"]].to_numpy()[shown]],
         "middle": round4(missed.abs().median()),
-        "by_degree": _by_part(rows, _by_degree(rows["degree"]), squared=True),
+        "by_degree": _by_degree(rows, root=True),
     }
 
 
@@ -104,26 +104,20 @@ def _test_rows(
     return pd.concat(map(pd.DataFrame, rows), ignore_index=True)
 
 
-def _by_degree(degree: pd.Series) -> pd.Series:
-    """Return the range of each number of neighbours; each is twice as wide as the last."""
-    ends = 2 ** np.arange(int(degree.max()).bit_length() + 1) - 1
+def _by_degree(rows: pd.DataFrame, *, root: bool = False) -> list[Summary]:
+    """Return the mean score by split, or its root, for ranges of the number of neighbours.
+
+    Each range is twice as wide as the last.
+    """
+    ends = 2 ** np.arange(int(rows["degree"].max()).bit_length() + 1) - 1
     more = [f"{low + 1:,} to {high:,} neighbours" for low, high in pairwise(ends[1:])]
     names = [count(0, "neighbour"), count(1, "neighbour"), *more][: len(ends)]
-    return pd.cut(degree, [-1, *ends.tolist()], labels=names)
-
-
-def _by_part(rows: pd.DataFrame, part: pd.Series, *, squared: bool = False) -> list[Summary]:
-    """Return the mean score of the nodes of each part, by split, or its root."""
+    part = pd.cut(rows["degree"], [-1, *ends.tolist()], labels=names)
     found = []
     for name, inside in rows.groupby(part, observed=True):
-        values = inside.groupby("split")["score"].mean()
-        found.append(
-            {
-                "name": name,
-                "nodes": len(inside),
-                "values": round4(np.sqrt(values) if squared else values),
-            }
-        )
+        means = inside.groupby("split")["score"].mean()
+        values = round4(np.sqrt(means) if root else means)
+        found.append({"name": name, "nodes": len(inside), "values": values})
     return found
 
 
