@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import signal
 import subprocess
 import sys
@@ -18,8 +17,7 @@ from engine_tables import columns_of, draw_tables, largest_difference
 
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.graph.engine_hops import write_hops
-from crossgcn.graph.hop_file import HopTable, read_hop_file
+from crossgcn.graph.hop_file import HopTable, read_hop_file, write_hops
 from crossgcn.graph.hops import HopColumns
 
 pytest.importorskip("ibis")
@@ -91,7 +89,7 @@ def test_edges_of_weight_0_join_nobody() -> None:
     nodes, edges = draw_tables(50, 90)
     write_tables(nodes, edges.assign(weight=0.0))
     table = store()
-    assert table.data.num_edges == 0
+    assert columns_of(table)[:, -1].sum() == 0  # the numbers of neighbours
     assert largest_difference(table, NODES, EDGES) < 1e-6
 
 
@@ -128,7 +126,7 @@ BAD = {
         r"bad_nodes, row 192, column age: '-inf' is not a finite number; write a number",
     ),
     "lost": (None, "from edges union all select 'n1', 'n-1', 1", r"column target: 'n-1' is the id"),
-    "weight": (None, "select * replace (-1 as weight) from edges", "1,580 edges have no weight"),
+    "weight": (None, "select * replace (-1 as weight) from edges", "edges have no weight"),
     "no-edges": (None, "from edges limit 0", "there are no rows of edges"),
     "no-nodes": ("from nodes limit 0", None, "there are no rows of nodes"),
 }
@@ -157,15 +155,8 @@ def test_a_view_of_a_duckdb_file_is_not_run() -> None:
     Path("secret.txt").write_text("secret")
     secret = "(select content from read_text('secret.txt')) as told"
     write_database(f"create view seen as select *, {secret} from 'nodes.parquet'")
-    message = r"shop.duckdb::seen is a view, .*: CREATE TABLE new AS SELECT \* FROM seen"
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(BadInput, match=r"no table 'seen'; .* edges, nodes: .*views are not run"):
         store("shop.duckdb::seen", "shop.duckdb::edges")
-
-
-def test_too_many_features_name_the_widest_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crossgcn.data.engines.tables.MOST_FEATURES", 10)
-    with pytest.raises(BadInput, match=r"may have 10; .* are of column joined: leave it out"):
-        store()
 
 
 @pytest.mark.parametrize(
@@ -247,9 +238,9 @@ def test_a_file_that_cannot_be_written_leaves_nothing(monkeypatch: pytest.Monkey
 KILLED = """
 import os, signal
 from crossgcn.data.tables.plan import TableChoices
-from crossgcn.graph.engine_hops import write_hops
+from crossgcn.graph.hop_file import write_hops
 def stop(stage):
-    if stage == "hop 2: means over neighbours":
+    if stage == "encoding the nodes":
         os.kill(os.getpid(), signal.SIGKILL)
 choices = TableChoices(target="buys")
 write_hops("nodes.parquet", "edges.parquet", out="columns.parquet", choices=choices, show=stop)
@@ -262,13 +253,3 @@ def test_what_a_killed_process_left_is_removed() -> None:
     assert [name for name in left_over() if name.endswith(".hops")] != []
     store()
     assert left_over() == {OUT.name}
-
-
-def test_one_process_at_a_time_writes_a_file() -> None:
-    def start_another(stage: str) -> None:
-        if stage == "reading the nodes":
-            script = KILLED.replace("SIGKILL", "SIGTERM")
-            done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
-            assert f"{OUT} is being written by process {os.getpid()}" in done.stderr.decode()
-
-    store(show=start_another)

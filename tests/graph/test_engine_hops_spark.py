@@ -17,8 +17,7 @@ from engine_tables import columns_of, draw_tables, largest_difference
 
 from benchmarks.spark_cluster import CLUSTER_LOG, spark_cluster
 from crossgcn.data.tables.plan import TableChoices
-from crossgcn.graph.engine_hops import write_hops
-from crossgcn.graph.hop_file import read_hop_file
+from crossgcn.graph.hop_file import read_hop_file, write_hops
 
 pytest.importorskip("ibis")
 pytest.importorskip("pyspark")

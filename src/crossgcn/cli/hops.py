@@ -33,12 +33,12 @@ def hops(
     ),
     as_json: bool = JSON,
 ) -> None:
-    """Compute the columns of nodes and their neighbours in DuckDB or Spark, for crossgcn train.
+    """Compute the columns of nodes and neighbours of tables in DuckDB or Spark, for crossgcn train.
 
-    Tables stay where they are; DuckDB spills to disk beyond --memory. The file --out has a row per
-    node and is what crossgcn train FILE reads.
+    Edges are numbered and made unique in the engine; DuckDB spills to disk beyond --memory. The
+    file --out has a row per node and is what crossgcn train FILE reads.
     """
-    from crossgcn.graph.engine_hops import write_hops
+    from crossgcn.graph.hop_file import write_hops
 
     with status("opening the tables") as spinner:
         table = write_hops(

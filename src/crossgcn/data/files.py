@@ -116,29 +116,6 @@ def holding(folder: Path, out: Path | None = None) -> Iterator[None]:
         lock.release()
 
 
-@contextmanager
-def temporary_folder(folder: Path, out: Path) -> Iterator[Path]:
-    """Make a folder and lock it; yield an empty folder in it, and remove both at the end.
-
-    What a killed process left there is removed.
-
-    Args:
-        out: What is made with these files, to name in errors.
-    """
-    inside = folder / "scratch"
-    try:
-        with holding(folder, out):
-            try:
-                shutil.rmtree(inside, ignore_errors=True)
-                inside.mkdir()
-                yield inside
-            finally:
-                shutil.rmtree(inside, ignore_errors=True)
-    finally:
-        with suppress(OSError):
-            folder.rmdir()
-
-
 def _read_owner(path: Path) -> str:
     with suppress(OSError, ValueError):
         if owner := read_bytes(path).decode():

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -23,22 +26,25 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
+from crossgcn.data.engines.connect import Location
+from crossgcn.data.engines.tables import load_engine_tables
 from crossgcn.data.features import Preprocess
 from crossgcn.data.files import replacing
 from crossgcn.data.graph import ROLE_NAMES
 from crossgcn.data.tables.graph import TableGraph, describe_encoding, read_encoding
+from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.read import PARQUET, reporting_damage
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.hops import HopColumns, HopPlan
 from crossgcn.graph.neighbourhood import Smoothing
 
-KEY, CHECKSUM, VERSION = b"crossgcn", b"crossgcn sha256", 3
+KEY, CHECKSUM = b"crossgcn", b"crossgcn sha256"
 """Where the schema of a file says what the columns are."""
 
 GROUP_BYTES = 64 << 20
 """Columns that are copied at once: a row group of the file."""
 
-_NEIGHBOURS, _WEIGHTS = "rows of neighbours", "weights of neighbours"
+_VERSION, _NEIGHBOURS, _WEIGHTS = 3, "rows of neighbours", "weights of neighbours"
 _REMEDY = "write it again: crossgcn hops NODES EDGES --out FILE.parquet"
 
 
@@ -55,13 +61,94 @@ class HopTable(TableGraph):
     path: Path
 
 
+def write_hops(
+    nodes: str,
+    edges: str,
+    *,
+    out: Path | str,
+    choices: TableChoices | None = None,
+    hops: int = 2,
+    directed: bool = False,
+    memory_limit: int = 4 << 30,
+    threads: int = 1,
+    scratch: Path | str | None = None,
+    show: Callable[[str], None] = lambda stage: None,
+) -> HopTable:
+    """Read tables of DuckDB or Spark, and write the columns of every node and its neighbourhood.
+
+    Args:
+        nodes: A table file, a folder of Parquet, ``file.duckdb::table``, or
+            ``spark://host:7077::table``.
+        edges: Likewise, in the same engine.
+        out: The Parquet file to write, with ids, target, split, columns and neighbours.
+        choices: What the columns of the tables are; inferred where not given.
+        hops: How far neighbourhoods reach.
+        directed: Keep in-neighbours and out-neighbours apart.
+        memory_limit: Bytes that DuckDB may take; more is done on disk.
+        threads: Of DuckDB.
+        scratch: Folder for temporary files; by default that of ``out``. Workers of Spark must see
+            it under the same path.
+        show: Called with each stage of the work.
+
+    Raises:
+        BadInput: A table or its engine is not there, or cannot be used; names the remedy.
+        WorkFailed: The engine failed, or the disk is full.
+    """
+    out, choices = Path(out), choices or TableChoices()
+    if choices.name_column is not None:
+        raise BadInput(
+            f"name_column is {choices.name_column!r}, but the file of columns keeps no names, "
+            "only ids; leave it out"
+        )
+    locations = [Location.parse(nodes), Location.parse(edges)]
+    _check_out(out, locations)
+    folder = Path(out.absolute().parent if scratch is None else scratch)
+    if not folder.is_dir():
+        raise BadInput(f"{folder} is no folder for temporary files; make it, or give --scratch")
+    name = f".{out.name}.{zlib.crc32(os.fsencode(out.resolve())):08x}.hops"
+    temporary = folder.resolve() / name
+    shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
+    temporary.mkdir()
+    try:
+        graph = load_engine_tables(
+            locations,
+            choices,
+            temporary,
+            directed=directed,
+            memory_limit=memory_limit,
+            threads=threads,
+            show=show,
+        )
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    show("means over neighbours")
+    data = graph.data
+    columns = HopColumns(data.x, data.edge_index, data.edge_weight, hops=hops, directed=directed)
+    show(f"writing {out}")
+    table = HopTable(**vars(graph), columns=columns, path=out)
+    write_hop_file(table)
+    return table
+
+
+def _check_out(out: Path, locations: Sequence[Location]) -> None:
+    """Refuse a name that is no Parquet file, and the file of a table."""
+    if not out.name.lower().endswith(PARQUET) or out.is_dir():
+        raise BadInput(f"{out}: give the Parquet file to write, such as --out columns.parquet")
+    if not out.absolute().parent.is_dir():
+        raise BadInput(f"{out}: its folder does not exist; make {out.parent} first")
+    for location in locations:
+        path = None if location.path is None else Path(location.path).resolve()
+        if path in (out.resolve(), *out.resolve().parents):
+            raise BadInput(f"{out} is where the table {location.text} is: give another --out")
+
+
 def write_hop_file(table: HopTable) -> None:
     """Write the file at ``table.path``; a whole file replaces an earlier one, or none does."""
     parts = _rows_to_write(table)
     first = next(parts)
     plan, smoothing = table.columns.plan, table.columns.smoothing
     content = {
-        "version": VERSION,
+        "version": _VERSION,
         "nodes": len(table.ids),
         "names": first.schema.names,
         "hops": plan.hops,
@@ -171,25 +258,16 @@ def read_hop_file(path: Path) -> HopTable:
 
 
 def _read_description(path: Path, parquet: pq.ParquetFile) -> dict[str, Any]:
-    """Return what the schema says; refuse a file that lacks a column or rows."""
-    schema, num_rows = parquet.schema_arrow, parquet.metadata.num_rows
-    text = (schema.metadata or {}).get(KEY)
-    if text is None:
-        raise BadInput(f"{path}: holds no columns of crossgcn hops; {_REMEDY}")
-    if hashlib.sha256(text).hexdigest().encode() != schema.metadata.get(CHECKSUM):
-        raise BadInput(f"{path}: the text on its columns was changed; {_REMEDY}")
-    about: dict[str, Any] = json.loads(text)
-    if about["version"] != VERSION:
+    """Return what the schema says; refuse a file whose columns or rows are others."""
+    schema = parquet.schema_arrow
+    said = schema.metadata or {}
+    if hashlib.sha256(said.get(KEY, b"")).hexdigest().encode() != said.get(CHECKSUM):
+        raise BadInput(f"{path}: what the file says of its columns was changed; {_REMEDY}")
+    about: dict[str, Any] = json.loads(said[KEY])
+    if about["version"] != _VERSION:
         raise BadInput(f"{path}: was written by another version of crossgcn; {_REMEDY}")
-    if schema.names != about["names"]:
-        changed = sorted({*schema.names} ^ {*about["names"]})
-        raise BadInput(
-            f"{path}: columns were removed, added or moved ({', '.join(changed[:3])}); {_REMEDY}"
-        )
-    if num_rows != about["nodes"]:
-        raise BadInput(
-            f"{path}: has {num_rows:,} rows where {about['nodes']:,} were written; {_REMEDY}"
-        )
+    if schema.names != about["names"] or parquet.metadata.num_rows != about["nodes"]:
+        raise BadInput(f"{path}: columns or rows were removed, added or moved; {_REMEDY}")
     return about
 
 

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import escape
 from importlib import import_module
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from crossgcn.data.tables.read import PARQUET, read_table
+from crossgcn.data.tables.read import PARQUET, make_table, read_table
+from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput, WorkFailed
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 DATABASES = (".duckdb", ".ddb", ".db")
-DUCKDB, SPARK = "DuckDB", "spark://"
+SPARK = "spark://"
 CONNECT_SECONDS = 10.0
 """How long a Spark master may take to answer."""
 
@@ -52,10 +51,8 @@ class Location:
 
         In Spark, a name with a slash is that of a file or folder of Parquet.
         """
-        place, mark, table = text.rpartition("::")
-        if not mark:
-            place, table = text, ""
-        if text.startswith(SPARK):
+        place, _, table = text.partition("::")
+        if place.startswith(SPARK):
             if not table:
                 raise BadInput(
                     f"{text} names no table; give {text}::TABLE, or {text}::/FOLDER with Parquet "
@@ -71,7 +68,7 @@ class Location:
             raise BadInput(f"{text}: {wanted}; DuckDB files end in {', '.join(DATABASES)}")
         if path.is_dir() and not any(path.rglob("*.parquet")):
             raise BadInput(f"{path} is a folder without files that end in .parquet; give another")
-        return cls(text, None, str(path.resolve()) if is_database else place, table or None)
+        return cls(text, None, place, table or None)
 
 
 @dataclass(frozen=True)
@@ -79,12 +76,12 @@ class Engine:
     """A connection, and a folder for what it computes.
 
     Attributes:
-        name: ``DuckDB``, or the address of a Spark master.
+        server: Address of a Spark master; ``None`` for DuckDB.
         backend: The connection of Ibis.
         scratch: Folder for Parquet files; workers of Spark must see it under the same path.
     """
 
-    name: str
+    server: str | None
     backend: Any
     scratch: Path
 
@@ -97,86 +94,72 @@ class Engine:
             raise
         except Exception as error:  # every backend raises errors of its own
             raise BadInput(
-                f"{location.text} cannot be opened by {self.name} ({_first_line(error)}); give a "
-                "table that it can read"
+                f"{location.text} cannot be opened by {self.server or 'DuckDB'} "
+                f"({_first_line(error)}); give a table that it can read"
             ) from None
-
-    def write(self, name: str, parts: Iterable[pa.Table]) -> ir.Table:
-        """Write rows to Parquet, and return the table of this file."""
-        rows = iter(parts)
-        first = next(rows)
-        with pq.ParquetWriter(self.scratch / name, first.schema) as to:
-            for part in chain([first], rows):
-                to.write_table(part)
-        return self._stored(name)
-
-    def compute(self, name: str, table: ir.Table) -> ir.Table:
-        """Compute a table, write it to Parquet, and return the table of these files."""
-        with self._at_work():
-            self.backend.to_parquet(table, self._address(name))
-        return self._stored(name)
 
     def fetch(self, table: ir.Table) -> pa.Table:
         """Compute a table into memory."""
         with self._at_work():
             return table.to_pyarrow()
 
-    def count(self, table: ir.Table) -> int:
-        """Compute the number of rows of a table."""
-        with self._at_work():
-            return int(table.count().to_pyarrow().as_py())
+    def fetch_text(self, table: ir.Table, name: str, role: str) -> Table:
+        """Read a table into memory as text, as files are read."""
+        frame = self.fetch(table).to_pandas(types_mapper=pd.ArrowDtype)
+        return read_table(make_table(frame, name), role)
 
-    def _stored(self, name: str) -> ir.Table:
+    def write(self, rows: pa.Table, name: str) -> ir.Table:
+        """Give the engine a table that is in memory."""
+        pq.write_table(rows, self.scratch / f"{name}.parquet")
         with self._at_work():
-            where = self._address(name)
-            return self.backend.read_parquet(escape(where) if self.name == DUCKDB else where)
+            return self.backend.read_parquet(self._stored(name))
 
-    def _address(self, name: str) -> str:
-        path = self.scratch / name
-        return str(path) if self.name == DUCKDB else path.as_uri()
+    def compute(self, table: ir.Table, name: str) -> pa.Table:
+        """Compute a table of any size, through files: Spark limits what is sent directly."""
+        with self._at_work():
+            self.backend.to_parquet(table, self._stored(name))
+        return pq.read_table(self.scratch / f"{name}.parquet")
+
+    def _stored(self, name: str) -> str:
+        path = self.scratch / f"{name}.parquet"
+        return str(path) if self.server is None else path.as_uri()
 
     def _open(self, location: Location, role: str) -> ir.Table:
         if location.table is not None:
             return self._open_named(location, location.table)
-        place = str(location.path)
-        if location.server is not None:
-            return self.backend.read_parquet(place)
-        if Path(place).is_dir():
-            return self.backend.read_parquet(f"{escape(place)}/**/*.parquet")
-        if place.lower().endswith(PARQUET):
-            return self.backend.read_parquet(escape(place))
+        place = Path(str(location.path))
+        if self.server is not None:
+            return self.backend.read_parquet(location.path)
+        if place.is_dir():
+            return self.backend.read_parquet(f"{escape(str(place))}/**/*.parquet")
+        if place.name.lower().endswith(PARQUET):
+            return self.backend.read_parquet(escape(str(place)))
         # Text and workbooks go through memory, so that cells are what training reads in them.
-        cells = pa.Table.from_pandas(read_table(place, role).frame, preserve_index=False)
-        return self.write(f"read-{role}.parquet", [cells])
+        cells = read_table(place, role).frame
+        return self.write(pa.Table.from_pandas(cells, preserve_index=False), f"read-{role}")
 
     def _open_named(self, location: Location, table: str) -> ir.Table:
-        *schema, name = table.split(".")
-        hint = ""
-        if location.server is not None:
-            where: dict[str, Any] = {"database": ".".join(schema)} if schema else {}
-            known = dict.fromkeys(self.backend.list_tables(**where), "BASE TABLE")
-            hint = (
-                f", or give {location.server}::/FOLDER with Parquet files; what another "
-                "application saved as a table is seen in a shared catalogue alone "
-                "(spark.sql.catalogImplementation hive in spark-defaults.conf)"
+        schema, _, name = table.rpartition(".")
+        if self.server is None:
+            path = str(Path(str(location.path)).resolve())
+            catalog = f"of_{zlib.crc32(path.encode()):x}"
+            file = "'" + path.replace("'", "''") + "'"
+            self.backend.con.execute(f"ATTACH IF NOT EXISTS {file} AS {catalog} (READ_ONLY)")
+            where: dict[str, Any] = {"database": (catalog, schema or "main")}
+            found = self.backend.con.execute(
+                "SELECT table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
+                "AND (table_catalog, table_schema) = (?, ?)",
+                where["database"],
             )
+            known, hint = [each for (each,) in found.fetchall()], "; views are not run"
         else:
-            catalog = f"of_{zlib.crc32(os.fsencode(str(location.path))):x}"
-            where = {"database": (catalog, ".".join(schema) or "main")}
-            file, run = _literal(str(location.path)), self.backend.con.execute
-            run(f"ATTACH IF NOT EXISTS {file} AS {catalog} (READ_ONLY)")
-            tables = "SELECT table_name, table_type FROM information_schema.tables"
-            found = run(f"{tables} WHERE (table_catalog, table_schema) = (?, ?)", where["database"])
-            known = dict(found.fetchall())
+            where = {"database": schema} if schema else {}
+            known = self.backend.list_tables(**where)
+            hint = f", or give {self.server}::/FOLDER with Parquet files"
         if name not in known:
             others = ", ".join(sorted(known)[:20])
             remedy = f"there are {others}: give one of them" if others else "there are none"
             raise BadInput(f"{location.text}: there is no table {name!r}; {remedy}{hint}")
-        if known[name] != "BASE TABLE":
-            raise BadInput(
-                f"{location.text} is a view, and queries in a file are not run; make a table of it "
-                f"in DuckDB: CREATE TABLE new AS SELECT * FROM {table}"
-            )
         return self.backend.table(name, **where)
 
     @contextmanager
@@ -189,17 +172,9 @@ class Engine:
             raise
         except Exception as error:  # every backend raises errors of its own
             raise WorkFailed(
-                f"{self.name} could not finish ({_first_line(error)}): give it more --memory, or "
-                f"more room in --scratch {self.scratch}"
+                f"{self.server or 'DuckDB'} could not finish ({_first_line(error)}): give it more "
+                f"--memory, or more room in --scratch {self.scratch}"
             ) from error
-
-
-def read_scratch(path: Path, columns: Sequence[str]) -> Iterator[list[NDArray[Any]]]:
-    """Read columns that an engine wrote, some rows at a time; it need not run any more."""
-    for file in sorted(path.glob("*.parquet")) if path.is_dir() else [path]:  # a folder of Spark
-        with pq.ParquetFile(file) as content:
-            for batch in content.iter_batches(columns=columns):
-                yield [batch.column(name).to_numpy() for name in columns]
 
 
 @contextmanager
@@ -226,14 +201,8 @@ def open_engine(
         temp_directory=str(scratch / "spilled"),
         autoinstall_known_extensions=False,
     )
-    places = [str(Path(str(location.path)).absolute()) for location in locations]
-    folders = [str(scratch), *filter(os.path.isdir, places)]
-    for name, paths in {"allowed_paths": places, "allowed_directories": folders}.items():
-        paths = [each for path in paths for each in (path, escape(path), f"{path}.wal")]
-        backend.con.execute(f"SET {name} = [{', '.join(map(_literal, paths))}]")
-    backend.con.execute("SET enable_external_access = false")  # other files cannot be read
     try:
-        yield Engine(DUCKDB, backend, scratch)
+        yield Engine(None, backend, scratch)
     finally:
         backend.disconnect()
 
@@ -283,11 +252,6 @@ def _import_ibis(package: str, extra: str) -> Any:
             f"this needs Ibis and {package} ({error}); pip install 'crossgcn[{extra}]'"
         ) from None
     return import_module("ibis")
-
-
-def _literal(text: str) -> str:
-    """Return a text as SQL has it."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 @contextmanager

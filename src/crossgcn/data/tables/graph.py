@@ -74,24 +74,40 @@ def load_tables(
     node_table = plan.with_missing_words(node_table)
     problems = check_tables(node_table, edge_table, plan)
     refuse_errors(problems, node_table.name)
-    ids = tuple(node_table.frame[plan.id_column].tolist())
-    encoder = TableEncoder.fit(node_table, plan)
-    labels = read_labels(node_table, plan)
-    roles = read_roles(node_table, plan.split_column, labels)
     edge_index, edge_weight, _ = read_edges(
-        edge_table, plan, ids, f"add it to {node_table.name}, or delete the edge"
+        edge_table,
+        plan,
+        node_table.frame[plan.id_column].tolist(),
+        f"add it to {node_table.name}, or delete the edge",
     )
+    return encode_graph(node_table, plan, problems, edge_index, edge_weight)
+
+
+def encode_graph(
+    nodes: Table,
+    plan: TablePlan,
+    problems: Sequence[Problem],
+    edge_index: NDArray[np.int64],
+    edge_weight: NDArray[np.float32] | None,
+    *,
+    directed: bool = False,
+) -> TableGraph:
+    """Encode a table of nodes that was checked, and edges between its rows, as a graph."""
+    encoder, labels = TableEncoder.fit(nodes, plan), read_labels(nodes, plan)
+    roles = read_roles(nodes, plan.split_column, labels)
     data = Data(
-        x=as_features(encoder.transform(node_table)),
+        x=as_features(encoder.transform(nodes)),
         edge_index=torch.from_numpy(edge_index),
         edge_weight=None if edge_weight is None else torch.from_numpy(edge_weight),
         y=torch.from_numpy(labels.values),
         num_classes=len(labels.names),
-        name=node_table.name,
+        name=nodes.name,
         roles=None if roles is None else torch.from_numpy(roles),
+        directed=directed,
     )
-    data = canonical_graph(data, node_table.name)
-    names = None if plan.name_column is None else tuple(node_table.frame[plan.name_column])
+    data = canonical_graph(data, nodes.name)
+    ids = tuple(nodes.frame[plan.id_column])
+    names = None if plan.name_column is None else tuple(nodes.frame[plan.name_column])
     return TableGraph(data, ids, labels.names, encoder, plan, tuple(problems), names)
 
 
