@@ -128,6 +128,15 @@ def test_row_sums_are_the_product_with_the_dense_matrix(
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_a_bias_is_added_to_every_row_and_its_gradient_is_their_sum() -> None:
+    matrix, bias = normal(130, 7, seed=1), normal(7, seed=2)
+    out, total = matrix.copy(), np.full(7, np.nan, dtype=single)
+    loops.add_bias(bias, out)
+    np.testing.assert_allclose(out, matrix + bias, rtol=1e-6)
+    loops.column_sums(matrix, total)
+    np.testing.assert_allclose(total, matrix.sum(0, dtype=float), rtol=1e-4, atol=1e-5)
+
+
 @given(
     entries=st.integers(0, 200),
     p=st.sampled_from([0.0, 0.1, 0.9]),
