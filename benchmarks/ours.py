@@ -88,7 +88,7 @@ class TimedStep(FullBatchStep):
         if self._replay is None:
             self._replay = self.run
             if self.capturable:
-                self._replay = capture(self.run, list(self.state().values()), self.device)
+                self._replay = capture(self.run, self.tensors(), self.device)
         self._replay()
         return self.loss
 

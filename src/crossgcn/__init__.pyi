@@ -31,10 +31,10 @@ from crossgcn.models.cross_gcn import CrossGCN as CrossGCN
 from crossgcn.models.cross_hops import CrossHops as CrossHops
 from crossgcn.tables_api import TableModel as TableModel
 from crossgcn.tables_api import from_tables as from_tables
-from crossgcn.training.checkpoints import load_model as load_model
-from crossgcn.training.checkpoints import save_model as save_model
 from crossgcn.training.config import RunConfig as RunConfig
 from crossgcn.training.full_batch import train_full_batch as train_full_batch
+from crossgcn.training.saved_models import load_model as load_model
+from crossgcn.training.saved_models import save_model as save_model
 
 __all__: list[str]
 __version__: str

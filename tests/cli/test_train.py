@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from conftest_fixtures import Command, result_of
 
-from crossgcn.training.checkpoints import load_model
+from crossgcn.training.saved_models import load_model
 
 TINY = ("--epochs", 3, "--num-splits", 2, "--train", 5, "--hidden-channels", 4, "--workers", 1)
 LONG = ("--epochs", 700, "--num-splits", 4, "--train", 5, "--hidden-channels", 4)

@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
 from crossgcn.estimator.estimators import CrossGCNClassifier
-from crossgcn.training.checkpoints import load_model
+from crossgcn.training.saved_models import load_model
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from crossgcn import BadInput, CrossGCNClassifier, CrossGCNRegressor
-from crossgcn.training.checkpoints import load_model
+from crossgcn.training.saved_models import load_model
 
 
 def regressor(**parameters: Any) -> CrossGCNRegressor:

@@ -22,8 +22,8 @@ from crossgcn.data.files import (
 from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.experiments.run_folder import choose_model, open_run
-from crossgcn.training.checkpoints import load_saved
 from crossgcn.training.config import RunConfig
+from crossgcn.training.saved_models import load_saved
 
 IDS = [f"u_{node}" for node in range(90)]
 

@@ -16,7 +16,7 @@ from crossgcn.errors import BadInput
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.graph.standardise import fit_scale
 from crossgcn.models.cross_hops import CrossHops
-from crossgcn.training.checkpoints import save_model
+from crossgcn.training.saved_models import save_model
 
 
 def make_graph(num_nodes: int = 40) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,22 +11,16 @@ import torch
 from torch_geometric.data import Data
 
 from crossgcn import PreparedGraph, RunConfig, build_model, make_splits
-from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint
 from crossgcn.training.full_batch import FullBatchStep
 from crossgcn.training.loop import Diverged, TrainedModel, fit
 
 EPOCHS = 9
 
 
-class _Stop(Exception):
-    pass
-
-
 def train(
     data: Data,
     *,
     validate: bool = True,
-    checkpoint: Checkpoint | None = None,
     on_epochs: Callable[[int], None] | None = None,
     **settings: Any,
 ) -> TrainedModel:
@@ -39,29 +32,7 @@ def train(
     step = FullBatchStep(model, graph, data.y, split.train, config, seed=0)
     if not validate:
         split = replace(split, validation=split.validation[:0])
-    return fit(step, split, checkpoint=checkpoint, on_epochs=on_epochs)
-
-
-def test_a_training_resumes_from_its_checkpoint_to_the_same_bits(
-    small_graph: Data, tmp_path: Path
-) -> None:
-    whole = train(small_graph)
-    checkpoint, done = Checkpoint(tmp_path / CHECKPOINT, {"run": 1}, seconds=0), 0
-
-    def stop(count: int) -> None:
-        nonlocal done
-        done += count
-        if done == 4:
-            raise _Stop
-
-    with pytest.raises(_Stop):
-        train(small_graph, checkpoint=checkpoint, on_epochs=stop)
-    counts: list[int] = []
-    resumed = train(small_graph, checkpoint=checkpoint, on_epochs=counts.append)
-    assert counts == [4, 1, 1, 1, 1, 1]
-    assert resumed.history == whole.history and len(resumed.history) == EPOCHS
-    assert (resumed.best_epoch, resumed.test_accuracy) == (whole.best_epoch, whole.test_accuracy)
-    assert all(torch.equal(value, whole.state[name]) for name, value in resumed.state.items())
+    return fit(step, split, on_epochs=on_epochs)
 
 
 def test_without_validation_nodes_the_last_epoch_is_selected(small_graph: Data) -> None:

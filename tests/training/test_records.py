@@ -12,7 +12,6 @@ from torch_geometric.data import Data
 
 from crossgcn.data.splits import Split, make_splits
 from crossgcn.errors import BadInput, Note
-from crossgcn.training.checkpoints import CHECKPOINT
 from crossgcn.training.loop import EpochMetrics
 from crossgcn.training.records import (
     clear_run,
@@ -57,10 +56,7 @@ def test_a_setting_that_only_the_finished_run_has_is_named(tmp_path: Path) -> No
 def test_a_finished_run_is_found_again(tmp_path: Path) -> None:
     record = WANTED | {"status": "done", "test_accuracy": 0.7}
     write_record(tmp_path, record)
-    left_by_a_kill = tmp_path / CHECKPOINT
-    left_by_a_kill.touch()
     assert finished_run(tmp_path, WANTED) == json.loads(json.dumps(record))
-    assert not left_by_a_kill.exists()
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def _summarise(runs: RepeatedRuns, graph: TableGraph | None) -> dict[str, Any]:
 def _shown(summary: dict[str, Any], folder: Path) -> Iterator[RenderableType]:
     from crossgcn.explanation.api import can_be_explained
     from crossgcn.reports.terminal.compare import order_weight_lines, training_table
-    from crossgcn.training.checkpoints import load_model
+    from crossgcn.training.saved_models import load_model
 
     yield training_table(summary)
     yield from ("", *order_weight_lines(summary))

@@ -40,10 +40,10 @@ from crossgcn.experiments.predict import class_scores
 from crossgcn.models.catalogue import first_layer_crosses, get_preset, has_orders
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.checkpoints import load_saved, save_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.loop import Diverged
 from crossgcn.training.metrics import DEFAULT_METRICS, METRICS, check_metric, task_of_outputs
+from crossgcn.training.saved_models import load_saved, save_model
 from crossgcn.training.trainer import Run, Trainer
 
 # Arguments that scikit-learn passes on, if metadata routing is on. Rows are scored in the graph of

@@ -1,7 +1,7 @@
 """The folder that ``train`` writes: a saved model, its runs, and the graph they were trained on.
 
 ========================  =====================================================
-``config.json``, ...      the chosen model, as :mod:`~crossgcn.training.checkpoints` saves it
+``config.json``, ...      the chosen model, as :mod:`~crossgcn.training.saved_models` saves it
 ``chosen.json``           which run it comes from, and the SHA-256 of the files below and of
                           the file of ``crossgcn hops`` that holds the graph, if one does
 ``graph.npz``             the graph otherwise
@@ -44,9 +44,9 @@ from crossgcn.graph.hop_file import read_hop_file
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.checkpoints import CONFIG, MODEL_FILES, SavedModel, copy_model, load_saved
 from crossgcn.training.config import RunConfig
 from crossgcn.training.records import EPOCHS, RECORD
+from crossgcn.training.saved_models import CONFIG, MODEL_FILES, SavedModel, copy_model, load_saved
 
 if TYPE_CHECKING:
     from crossgcn.experiments.experiment import Experiment

@@ -1,8 +1,7 @@
 """The training loop: every model of this package is trained by :func:`fit`.
 
-A :class:`Step` does the work of one epoch, scorers evaluate the weights, a :class:`Selection` keeps
-the best ones, and a :class:`~crossgcn.training.checkpoints.Checkpoint` lets a training that was
-stopped go on.
+A :class:`Step` does the work of one epoch, scorers evaluate the weights, and a :class:`Selection`
+keeps the best ones.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
 from crossgcn.layers import FeatureDropout
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.checkpoints import Checkpoint, State
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import WARM_UPS, capture
 from crossgcn.training.metrics import (
@@ -32,6 +30,8 @@ from crossgcn.training.metrics import (
     selecting_metric,
 )
 from crossgcn.training.objective import Optimizer
+
+State = dict[str, Tensor]
 
 _EPOCHS_PER_WAIT = 25
 """Epochs of a CUDA graph that are queued before the loop waits for them."""
@@ -130,17 +130,9 @@ class Step(ABC):
         for dropout in self._dropouts:
             dropout.follow(None, None)
 
-    def state(self) -> State:
-        """Return the tensors that a checkpoint keeps; they are written to in place."""
-        tensors = {f"weights.{name}": value for name, value in self.model.state_dict().items()}
-        tensors["count"] = self.count
-        names = {id(weight): name for name, weight in self.model.named_parameters()}
-        for each in self.optimizer.states:
-            name = names[id(each.weight)]
-            tensors[f"adam.{name}.mean"] = each.mean
-            tensors[f"adam.{name}.square"] = each.square
-            tensors[f"adam.{name}.step"] = each.step
-        return tensors
+    def tensors(self) -> list[Tensor]:
+        """Return all tensors that an epoch changes in place."""
+        return [*self.model.state_dict().values(), self.count, *self.optimizer.tensors()]
 
 
 class Scorer(ABC):
@@ -276,11 +268,10 @@ class Selection:
         for name, value in self.live.items():
             value.copy_(self.best[name])
 
-    def state(self) -> State:
-        """Return the tensors that a checkpoint keeps; they are written to in place."""
-        names = ("best_score", "best_epoch", "sound", "epoch", "history")
-        best = {f"best.{name}": value for name, value in self.best.items()}
-        return {name: getattr(self, name) for name in names} | best
+    def tensors(self) -> list[Tensor]:
+        """Return all tensors that :meth:`record` changes in place."""
+        own = [self.best_score, self.best_epoch, self.sound, self.epoch, self.history]
+        return [*own, *self.best.values()]
 
     def metrics(self, first: int = 0) -> list[EpochMetrics]:
         """Return the metrics of the epochs after ``first``, while the model is sound."""
@@ -320,7 +311,6 @@ def fit(
     step: Step,
     split: Split,
     *,
-    checkpoint: Checkpoint | None = None,
     on_epochs: Callable[[int], None] | None = None,
     on_metrics: Callable[[EpochMetrics], None] | None = None,
 ) -> TrainedModel:
@@ -334,7 +324,6 @@ def fit(
             selected weights, and nothing else of it can be used.
         split: Without validation nodes, the last epoch is selected; without test nodes, none are
             scored. The training nodes are those of the step.
-        checkpoint: Where training is resumed from, if the file exists, and saved to.
         on_epochs: Called regularly with the number of epochs done since the last call; an
             exception raised in it stops the training.
         on_metrics: Called with the metrics of each epoch.
@@ -348,7 +337,6 @@ def fit(
     if validation is not None:
         validation.check_metric()
     selection = Selection(step.model, config.epochs, config.patience if validation else None)
-    state = step.state() | selection.state()
 
     def run_epoch() -> None:
         step.run()
@@ -358,30 +346,22 @@ def fit(
 
     run, epochs_per_wait = run_epoch, 1
     if step.capturable:
-        run = capture(run_epoch, list(state.values()), step.device)
+        run = capture(run_epoch, step.tensors() + selection.tensors(), step.device)
         epochs_per_wait = _EPOCHS_PER_WAIT
     reported = 0
-    if checkpoint is not None:
-        checkpoint.load(state)
-        reported = int(selection.epoch)
-        if reported:
-            report(reported)
-    for epoch in range(reported + 1, config.epochs + 1):
-        # Asked before each epoch, so that a training resumed where it should end does end.
-        if reported == epoch - 1 and not selection.goes_on():
-            break
+    for epoch in range(1, config.epochs + 1):
         run()
         if epoch % epochs_per_wait and epoch != config.epochs:
             continue
         if step.capturable:
             torch.cuda.synchronize(step.device)
-        if checkpoint is not None and epoch != config.epochs and bool(selection.sound):
-            checkpoint.save(epoch, state)
         if on_metrics is not None:
             for metrics in selection.metrics(first=reported):
                 on_metrics(metrics)
         report(epoch - reported)
         reported = epoch
+        if not selection.goes_on():
+            break
     if reported < config.epochs and bool(selection.sound):
         report(config.epochs - reported)  # stopped early: there is nothing left to do
     del run  # a CUDA graph keeps memory

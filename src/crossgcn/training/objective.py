@@ -224,6 +224,10 @@ class Optimizer:
             kept = {"step": state.step, "exp_avg": state.mean, "exp_avg_sq": state.square}
             self._adam.state[state.memory] = kept
 
+    def tensors(self) -> list[Tensor]:
+        """Return what Adam keeps of the weights: tensors that a step changes in place."""
+        return [each for state in self.states for each in (state.mean, state.square, state.step)]
+
     def step(self, gradients: Sequence[Tensor | None]) -> None:
         """Update the weights in place; a weight without a gradient is not changed."""
         for state, gradient in zip(self.states, gradients, strict=True):

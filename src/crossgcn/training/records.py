@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import json
 import os
 import platform
 import subprocess
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from functools import cache
 from importlib.metadata import version
@@ -31,8 +32,8 @@ from crossgcn.data.files import (
 )
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, Note
-from crossgcn.training.checkpoints import CHECKPOINT, MODEL_FILES, WEIGHTS, differences
 from crossgcn.training.loop import EpochMetrics
+from crossgcn.training.saved_models import MODEL_FILES, WEIGHTS
 
 RECORD, EPOCHS, RESULT = "run.json", "epochs.csv", "result.json"
 
@@ -116,7 +117,7 @@ def finished_run(
     except BadInput as error:
         warnings.warn(Note(str(error)), stacklevel=2)
         return None
-    for name, difference in differences(record, wanted):
+    for name, difference in _differences(record, wanted):
         on_device = name == "device" and name in record
         how = f"--device {record[name]}" if on_device else "the settings of that run"
         raise BadInput(
@@ -131,8 +132,24 @@ def finished_run(
     except BadInput as error:
         warnings.warn(Note(str(error)), stacklevel=2)
         return None
-    (folder / CHECKPOINT).unlink(missing_ok=True)  # left by a kill right after the record
     return record
+
+
+def _differences(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the entries of a record that differ from the wanted ones, and how they differ."""
+    for name, value in json.loads(json.dumps(dict(wanted))).items():
+        if record.get(name) != value:
+            yield name, _describe_difference(name, record.get(name), value)
+
+
+def _describe_difference(name: str, found: Any, value: Any) -> str:
+    """Name the entry that differs, and both values if they are short."""
+    if isinstance(found, dict) and isinstance(value, dict):
+        for key in {**value, **found}:
+            if found.get(key) != value.get(key):
+                return _describe_difference(key, found.get(key), value.get(key))
+    short = all(len(str(side)) < 40 for side in (found, value))
+    return f"{name} ({found}, not {value})" if short else name
 
 
 def digest(*tensors: Tensor) -> str:

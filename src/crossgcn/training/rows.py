@@ -18,7 +18,6 @@ from crossgcn.graph.sparse_matrix import Features, SparseMatrix
 from crossgcn.graph.standardise import HopRows
 from crossgcn.kernels import has_numba
 from crossgcn.models.cross_hops import CrossHops
-from crossgcn.training.checkpoints import Checkpoint
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import (
     can_be_recorded,
@@ -55,14 +54,13 @@ def train_rows(
     seed: int,
     device: str | torch.device = "cpu",
     node_weights: Tensor | None = None,
-    checkpoint: Checkpoint | None = None,
     on_epochs: Callable[[int], None] | None = None,
 ) -> TrainedModel:
     """Train a model on batches of rows, and select the epoch of the best validation score.
 
     Args:
         model: Trained in place; holds the selected weights afterwards.
-        split: As for :func:`~crossgcn.training.loop.fit`, like ``checkpoint`` and ``on_epochs``.
+        split: As for :func:`~crossgcn.training.loop.fit`, like ``on_epochs``.
         seed: Decides the batches, the bags and the dropped entries.
         node_weights: Weight of each training node in the loss.
 
@@ -77,7 +75,7 @@ def train_rows(
         step = RowStep(
             model.to(device), rows, split.train, config, seed=seed, node_weights=node_weights
         )
-        return fit(step, split, checkpoint=checkpoint, on_epochs=on_epochs)
+        return fit(step, split, on_epochs=on_epochs)
 
 
 class Batch(NamedTuple):
@@ -183,7 +181,7 @@ class RowStep(Step):
         if self._replay is None:
             self._replay = capture(
                 lambda: self._train_on(self._read(self._full_batch)),
-                [self._totals, *self.state().values()],
+                [self._totals, *self.tensors()],
                 self.device,
             )
         self._replay()

@@ -26,7 +26,6 @@ from crossgcn.graph.standardise import HopRows, Scale, fit_scale
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.checkpoints import CHECKPOINT, Checkpoint, save_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import choose_device
 from crossgcn.training.full_batch import train_full_batch
@@ -42,6 +41,7 @@ from crossgcn.training.records import (
     write_record,
 )
 from crossgcn.training.rows import train_rows
+from crossgcn.training.saved_models import save_model
 
 Record = dict[str, Any]
 OnEpochs = Callable[[int], None]
@@ -218,7 +218,7 @@ class Trainer:
     def fit(
         self, run: Run, model: NodeClassifier, on_epochs: OnEpochs | None = None
     ) -> TrainedModel:
-        """Train the model of a run; nothing is written but checkpoints in its folder.
+        """Train the model of a run; nothing is written.
 
         Raises:
             Diverged: When a loss, or a selected weight, is not finite.
@@ -237,9 +237,6 @@ class Trainer:
                 node_weights=self.node_weights,
                 on_epochs=on_epochs,
             )
-        checkpoint = None
-        if run.folder is not None:
-            checkpoint = Checkpoint(run.folder / CHECKPOINT, self.identity(run))
         return train_rows(
             model,
             self.hop_rows(model, split),
@@ -248,7 +245,6 @@ class Trainer:
             seed=seed,
             device=self.device,
             node_weights=self.node_weights,
-            checkpoint=checkpoint,
             on_epochs=on_epochs,
         )
 
@@ -285,7 +281,6 @@ class Trainer:
                 training=self.training,
             )
         write_record(folder, record)
-        (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
 def _fits_on(device: torch.device, data: Data, hops: int) -> bool:
