@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Literal
@@ -105,7 +103,7 @@ def test_integers_are_ids_of_directed_edges(kind: Literal["int64", "uint64"]) ->
     table = store(directed=True, hops=3)
     assert [*table.ids] == [*map(str, nodes["id"])]
     data = table.data
-    assert data.directed and table.columns.plan.hops == 3
+    assert data.directed and table.hops == 3
     expected = HopColumns(data.x, data.edge_index, data.edge_weight, hops=3, directed=True)
     torch.testing.assert_close(
         columns_of(table), expected.without_labels, rtol=1e-6, atol=1e-6, check_stride=False
@@ -233,23 +231,3 @@ def test_a_file_that_cannot_be_written_leaves_nothing(monkeypatch: pytest.Monkey
     OUT.write_bytes(b"earlier")
     store()
     assert left_over() == {OUT.name} and read_hop_file(OUT).data.num_nodes == 400
-
-
-KILLED = """
-import os, signal
-from crossgcn.data.tables.plan import TableChoices
-from crossgcn.graph.hop_file import write_hops
-def stop(stage):
-    if stage == "encoding the nodes":
-        os.kill(os.getpid(), signal.SIGKILL)
-choices = TableChoices(target="buys")
-write_hops("nodes.parquet", "edges.parquet", out="columns.parquet", choices=choices, show=stop)
-"""
-
-
-def test_what_a_killed_process_left_is_removed() -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert [name for name in left_over() if name.endswith(".hops")] != []
-    store()
-    assert left_over() == {OUT.name}

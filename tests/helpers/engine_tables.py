@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -18,9 +19,9 @@ __all__ = ["columns_of", "draw_tables", "largest_difference"]
 
 
 def columns_of(table: HopTable) -> Tensor:
-    columns = table.columns.without_labels
-    assert isinstance(columns, Tensor)
-    return columns
+    """Return the columns that are in the file, which training computes again."""
+    names = table.columns.name_columns(table.encoder.space.names, relation=table.plan.relation)
+    return torch.tensor(pd.read_parquet(table.path, columns=names).to_numpy())
 
 
 def largest_difference(table: HopTable, nodes: Path, edges: Path, **how: Any) -> float:

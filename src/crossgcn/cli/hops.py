@@ -54,7 +54,7 @@ def hops(
             show=spinner.update,
         )
     print_line("\n".join(table.plan.reasons), error=True)
-    plan, num_bytes = table.columns.plan, out.stat().st_size
+    plan, num_bytes = table.columns, out.stat().st_size
     summary = {
         "file": str(out),
         "nodes": len(table.ids),

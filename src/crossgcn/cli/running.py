@@ -115,15 +115,13 @@ def load_experiment(
     with status(f"loading {configs[0].dataset}"):
         from crossgcn.data.tables.graph import describe_encoding
         from crossgcn.experiments.experiment import Experiment
-        from crossgcn.graph.hop_file import HopTable
         from crossgcn.training.device import check_precision, choose_device
 
         for config in configs:
             check_precision(config.precision, choose_device(device))
         if graph is None:
             return Experiment(configs)
-        columns = graph.columns if isinstance(graph, HopTable) else None
-        return Experiment(configs, graph.data, describe_encoding(graph), columns=columns)
+        return Experiment(configs, graph.data, describe_encoding(graph))
 
 
 LINE_EVERY = 10.0

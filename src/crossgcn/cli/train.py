@@ -58,7 +58,7 @@ def train(
     graph = found.graph
     hop_file = getattr(graph, "path", None)
     if hop_file is not None and config is None and model in (None, "cross-hops"):
-        given["hops"] = given["hops"] or graph.columns.plan.hops  # type: ignore[union-attr]
+        given["hops"] = given["hops"] or graph.hops  # type: ignore[union-attr]
     chosen = configure_for_tables(graph, {"dataset": found.name, **given}, config_file=config)
     described = {
         "dataset": _absolute(chosen.dataset),

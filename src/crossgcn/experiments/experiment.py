@@ -20,7 +20,6 @@ from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import clear_model
 from crossgcn.experiments.statistics import Summary, summarise
-from crossgcn.graph.hops import HopColumns
 from crossgcn.models.catalogue import build_model
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision, choose_device
@@ -106,8 +105,6 @@ class Experiment:
         data: The graph, unless it is to be loaded by name: ``x``, ``edge_index``, ``y``,
             roles or PyG's masks, and optionally ``edge_weight``.
         preprocess: The meaning of features and classes, saved with the models.
-        columns: Columns of neighbourhoods, from :func:`~crossgcn.graph.hop_file.read_hop_file`
-            like ``data``.
         folders: One folder per configuration, relative to ``out``; by default named after
             the model, its depth, and the settings in which configurations of one model differ.
     """
@@ -118,17 +115,13 @@ class Experiment:
         data: Data | None = None,
         preprocess: Preprocess | None = None,
         *,
-        columns: HopColumns | None = None,
         folders: Sequence[str] | None = None,
     ) -> None:
         _check_shared_settings(configs)
         self.folders = _folder_names(configs) if folders is None else list(folders)
         first = configs[0]
-        if data is None:
-            self.data = load_dataset(first.dataset)
-        else:
-            self.data = canonical_graph(data) if columns is None else data
-        self.preprocess, self.columns = preprocess, columns
+        self.data = load_dataset(first.dataset) if data is None else canonical_graph(data)
+        self.preprocess = preprocess
         known = {} if data is None else {"dataset": self.data.name}
         if task_of_outputs(self.data.num_classes) == "regression" and first.metric is None:
             known["metric"] = DEFAULT_METRICS["regression"]
@@ -218,7 +211,6 @@ class Experiment:
             self.splits,
             device=place,
             preprocess=self.preprocess,
-            columns=self.columns,
             **options,
         )
 

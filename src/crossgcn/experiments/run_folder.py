@@ -252,7 +252,7 @@ def _open_graph(
         again = "write it again with crossgcn hops, and train again"
         refuse_changed_files(source.parent, {source.name: about["hop_file_sha256"]}, again)
         table = read_hop_file(source)
-        data, ids = table.data, table.ids
+        data, ids, names = table.data, table.ids, table.names
     else:
         data = read_graph(folder / GRAPH)
         nodes = read_json_object(folder / NODES, _IF_MISSING, _IF_CHANGED)

@@ -1,20 +1,19 @@
 """The Parquet file of ``crossgcn hops``: the columns of every node and its neighbourhood, by name.
 
-A row is a node: its id, target and split, its columns, and the rows of its neighbours. The schema
-says how the tables were encoded, so a model that is trained on the file scores new rows of them.
+A row is a node: its id, target and split, its columns, and the rows of its neighbours. Any program
+can read the columns; ``crossgcn train`` reads a node's own columns and its neighbours, and computes
+the others again. The schema says how the tables were encoded, so a model that is trained on the
+file scores new rows of them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.engines.connect import Location
@@ -36,7 +34,7 @@ from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.read import PARQUET, reporting_damage
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.hops import HopColumns, HopPlan
-from crossgcn.graph.neighbourhood import Smoothing
+from crossgcn.graph.sparse_matrix import Features, SparseMatrix, select_rows
 
 KEY, CHECKSUM = b"crossgcn", b"crossgcn sha256"
 """Where the schema of a file says what the columns are."""
@@ -50,15 +48,21 @@ _REMEDY = "write it again: crossgcn hops NODES EDGES --out FILE.parquet"
 
 @dataclass(frozen=True, kw_only=True)
 class HopTable(TableGraph):
-    """The graph of a file, with its columns.
+    """The graph of a file.
 
     Attributes:
-        columns: As they are in the file.
+        hops: How far the neighbourhoods of its columns reach.
         path: Of the file.
     """
 
-    columns: HopColumns
+    hops: int
     path: Path
+
+    @property
+    def columns(self) -> HopPlan:
+        """Which columns each node has in the file."""
+        directed = self.data.get("directed") is True
+        return HopPlan(len(self.encoder.space), self.hops, directed=directed)
 
 
 def write_hops(
@@ -94,39 +98,28 @@ def write_hops(
         BadInput: A table or its engine is not there, or cannot be used; names the remedy.
         WorkFailed: The engine failed, or the disk is full.
     """
-    out, choices = Path(out), choices or TableChoices()
-    if choices.name_column is not None:
-        raise BadInput(
-            f"name_column is {choices.name_column!r}, but the file of columns keeps no names, "
-            "only ids; leave it out"
-        )
+    out = Path(out)
     locations = [Location.parse(nodes), Location.parse(edges)]
     _check_out(out, locations)
     folder = Path(out.absolute().parent if scratch is None else scratch)
     if not folder.is_dir():
         raise BadInput(f"{folder} is no folder for temporary files; make it, or give --scratch")
-    name = f".{out.name}.{zlib.crc32(os.fsencode(out.resolve())):08x}.hops"
-    temporary = folder.resolve() / name
-    shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
-    temporary.mkdir()
-    try:
+    with TemporaryDirectory(prefix=f".{out.name}.", dir=folder.resolve()) as temporary:
         graph = load_engine_tables(
             locations,
-            choices,
-            temporary,
+            choices or TableChoices(),
+            Path(temporary),
             directed=directed,
             memory_limit=memory_limit,
             threads=threads,
             show=show,
         )
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    table = HopTable(**vars(graph), hops=hops, path=out)
     show("means over neighbours")
     data = graph.data
     columns = HopColumns(data.x, data.edge_index, data.edge_weight, hops=hops, directed=directed)
     show(f"writing {out}")
-    table = HopTable(**vars(graph), columns=columns, path=out)
-    write_hop_file(table)
+    _write_file(table, columns.without_labels)
     return table
 
 
@@ -142,60 +135,75 @@ def _check_out(out: Path, locations: Sequence[Location]) -> None:
             raise BadInput(f"{out} is where the table {location.text} is: give another --out")
 
 
-def write_hop_file(table: HopTable) -> None:
+def _write_file(table: HopTable, columns: Features) -> None:
     """Write the file at ``table.path``; a whole file replaces an earlier one, or none does."""
-    parts = _rows_to_write(table)
-    first = next(parts)
-    plan, smoothing = table.columns.plan, table.columns.smoothing
+    names = table.columns.name_columns(table.encoder.space.names, relation=table.plan.relation)
+    before, after = _describe_nodes(table), _list_neighbours(table)
+    header = [*before.column_names, *names, *after.column_names]
+    for name in header:
+        if header.count(name) > 1:
+            raise BadInput(
+                f"two columns of {table.path} would be called {name!r}: rename the one of the "
+                "tables, or give another --relation"
+            )
     content = {
         "version": _VERSION,
         "nodes": len(table.ids),
-        "names": first.schema.names,
-        "hops": plan.hops,
-        "directed": plan.directed,
-        **{name: each.tolist() for name, each in smoothing._asdict().items()},
+        "hops": table.hops,
+        "directed": table.columns.directed,
         "preprocess": describe_encoding(table).to_json(),
     }
     text = json.dumps(content).encode()
-    schema = first.schema.with_metadata({KEY: text, CHECKSUM: hashlib.sha256(text).hexdigest()})
+    schema = pa.schema(
+        [*before.schema, *(pa.field(name, pa.float32()) for name in names), *after.schema],
+        {KEY: text, CHECKSUM: hashlib.sha256(text).hexdigest()},
+    )
+    at_once = max(1, GROUP_BYTES // (4 * len(names)))
     try:
         with (
             replacing(table.path) as out,
-            pq.ParquetWriter(out, schema, write_page_checksum=True) as to,
+            pq.ParquetWriter(out, schema, write_page_checksum=True) as writer,
         ):
-            for part in chain([first], parts):
-                to.write_batch(part.replace_schema_metadata(schema.metadata))
+            for nodes in torch.split(torch.arange(len(table.ids)), at_once):
+                rows = select_rows(columns, nodes)
+                values = rows.to_scipy().toarray() if isinstance(rows, SparseMatrix) else rows
+                first, size = int(nodes[0]), len(nodes)
+                cells = [
+                    *before.slice(first, size).columns,
+                    *(pa.array(column) for column in np.asarray(values).T),
+                    *after.slice(first, size).columns,
+                ]
+                writer.write_table(pa.table(cells, schema=schema))
     except OSError as error:
         raise WorkFailed(
             f"{table.path}: could not be written ({error.strerror or error})"
         ) from error
 
 
-def _rows_to_write(table: HopTable) -> Iterator[pa.RecordBatch]:
-    """Yield some nodes at a time, with a list of the rows of each node's neighbours."""
-    data, columns, about = table.data, table.columns, table.plan
-    values, edge_weight = columns.without_labels, data.get("edge_weight")
-    assert isinstance(values, Tensor)
-    names = columns.plan.name_columns(table.encoder.space.names, relation=about.relation)
+def _describe_nodes(table: HopTable) -> pa.Table:
+    """Return each node's id, and its name, target and split if there are any."""
+    data, plan = table.data, table.plan
+    cells = {plan.id_column: pa.array(table.ids)}
+    if plan.name_column is not None:
+        cells[plan.name_column] = pa.array(table.names)
+    if plan.target is not None:
+        cells[plan.target] = _name(data.y.numpy(), table.classes)
+    if plan.split_column is not None:
+        cells[plan.split_column] = _name(data.roles[0].numpy() - 1, ROLE_NAMES[1:])
+    return pa.table(cells)
+
+
+def _list_neighbours(table: HopTable) -> pa.Table:
+    """Return the rows of each node's neighbours, and the weights of their edges."""
     # Edges are sorted by the end whose neighbour the other end is.
-    near, nodes = data.edge_index.numpy()[:: 1 if columns.plan.directed else -1]
-    at_once = max(1, GROUP_BYTES // (4 * len(names)))
-    for first in range(0, len(table.ids), at_once):
-        rows = slice(first, min(first + at_once, len(table.ids)))
-        cells: list[tuple[str, Any]] = [(about.id_column, pa.array(table.ids[rows]))]
-        if about.target is not None:
-            cells.append((about.target, _name(data.y[rows].numpy(), table.classes)))
-        if about.split_column is not None:
-            roles = data.roles[0, rows].numpy()
-            cells.append((about.split_column, _name(roles - 1, ROLE_NAMES[1:])))
-        cells += zip(names, map(pa.array, values[rows].numpy().T), strict=True)
-        starts = np.searchsorted(nodes, np.arange(rows.start, rows.stop + 1))
-        edges, starts = slice(starts[0], starts[-1]), (starts - starts[0]).astype(np.int32)
-        lists = {_NEIGHBOURS: near[edges].astype(np.int32)}
-        if edge_weight is not None:
-            lists[_WEIGHTS] = edge_weight[edges].numpy()
-        cells += [(name, pa.ListArray.from_arrays(starts, each)) for name, each in lists.items()]
-        yield pa.record_batch([each for _, each in cells], [name for name, _ in cells])
+    near, nodes = table.data.edge_index.numpy()[:: 1 if table.columns.directed else -1]
+    starts = np.searchsorted(nodes, np.arange(len(table.ids) + 1))
+    lists = {_NEIGHBOURS: near.astype(np.int32)}
+    if "edge_weight" in table.data:
+        lists[_WEIGHTS] = table.data.edge_weight.numpy()
+    return pa.table(
+        {name: pa.LargeListArray.from_arrays(starts, cells) for name, cells in lists.items()}
+    )
 
 
 def is_hop_file(path: str | Path | None) -> bool:
@@ -207,9 +215,7 @@ def is_hop_file(path: str | Path | None) -> bool:
 
 
 def read_hop_file(path: Path) -> HopTable:
-    """Read the columns, the edges and the labels of a file that ``crossgcn hops`` wrote.
-
-    Rows are read one row group at a time into one matrix.
+    """Read a file that ``crossgcn hops`` wrote as the graph that it was made from.
 
     Raises:
         BadInput: The file is not as ``crossgcn hops`` wrote it.
@@ -218,82 +224,66 @@ def read_hop_file(path: Path) -> HopTable:
         parquet = pq.ParquetFile(content, page_checksum_verification=True)
         about = _read_description(path, parquet)
         preprocess = Preprocess.from_json(about["preprocess"])
-        encoder, table = read_encoding(preprocess)
-        plan = HopPlan(len(encoder.space), about["hops"], directed=about["directed"])
-        smoothing = Smoothing(*(torch.tensor(about[name]) for name in Smoothing._fields))
-        columns, cells = _read_rows(path, parquet, plan.num_columns)
-    neighbours = cells[_NEIGHBOURS]
-    near = neighbours.flatten().to_numpy().astype(np.int64)
-    if len(near) and not 0 <= near.min() <= near.max() < len(columns):
+        encoder, plan = read_encoding(preprocess)
+        own = encoder.space.names
+        others = (plan.id_column, plan.name_column, plan.target, plan.split_column)
+        cells = parquet.read(columns=[*own, *filter(None, others), _NEIGHBOURS, _WEIGHTS])
+        x = np.column_stack([cells[name].to_numpy() for name in own])
+    for row, column in np.argwhere(~np.isfinite(x))[:1]:
+        raise BadInput(
+            f"{path}, row {row + 1}, column {own[column]}: {x[row, column]} is not a finite "
+            f"number; {_REMEDY}"
+        )
+    near, starts = _flatten(cells[_NEIGHBOURS])
+    if len(near) and not 0 <= near.min() <= near.max() < len(x):
         raise BadInput(f"{path}, column {_NEIGHBOURS}: holds a row that does not exist; {_REMEDY}")
-    nodes = np.repeat(np.arange(len(columns)), np.diff(neighbours.offsets.to_numpy()))
-    weights = cells.get(_WEIGHTS)
+    edges = near.astype(np.int64), np.repeat(np.arange(len(x)), np.diff(starts))
     data = Data(
-        x=columns[:, : plan.num_features],
-        edge_index=torch.from_numpy(np.stack((near, nodes) if plan.directed else (nodes, near))),
-        edge_weight=None if weights is None else torch.tensor(weights.flatten().to_numpy()),
-        y=torch.full((len(columns),), -1),
+        x=torch.from_numpy(x),
+        edge_index=torch.from_numpy(np.stack(edges if about["directed"] else edges[::-1])),
+        y=torch.full((len(x),), -1),
         num_classes=len(preprocess.classes),
         name=str(path),
     )
-    if table.target is not None:
-        data.y = torch.from_numpy(_codes(cells[table.target], preprocess.classes))
-    if table.split_column is not None:
-        roles = _codes(cells[table.split_column], ROLE_NAMES[1:]) + 1
+    if _WEIGHTS in cells.column_names:
+        data.edge_weight = torch.from_numpy(_flatten(cells[_WEIGHTS])[0])
+    if plan.target is not None:
+        data.y = torch.from_numpy(_codes(cells[plan.target], preprocess.classes))
+    if plan.split_column is not None:
+        roles = _codes(cells[plan.split_column], ROLE_NAMES[1:]) + 1
         data.roles = torch.from_numpy(roles.astype(np.int8)).unsqueeze(0)
-    if plan.directed:
+    if about["directed"]:
         data.directed = True
     return HopTable(
         data=data,
-        ids=tuple(cells[table.id_column].to_pylist()),
+        ids=tuple(cells[plan.id_column].to_pylist()),
+        names=None if plan.name_column is None else tuple(cells[plan.name_column].to_pylist()),
         classes=preprocess.classes,
         encoder=encoder,
-        plan=table,
+        plan=plan,
         problems=(),
-        columns=HopColumns.computed(
-            columns, plan, smoothing, data.edge_index, data.get("edge_weight")
-        ),
+        hops=about["hops"],
         path=path,
     )
 
 
 def _read_description(path: Path, parquet: pq.ParquetFile) -> dict[str, Any]:
-    """Return what the schema says; refuse a file whose columns or rows are others."""
-    schema = parquet.schema_arrow
-    said = schema.metadata or {}
-    if hashlib.sha256(said.get(KEY, b"")).hexdigest().encode() != said.get(CHECKSUM):
+    """Return what the schema says; refuse a file whose rows are others."""
+    said = parquet.schema_arrow.metadata
+    if hashlib.sha256(said[KEY]).hexdigest().encode() != said.get(CHECKSUM):
         raise BadInput(f"{path}: what the file says of its columns was changed; {_REMEDY}")
     about: dict[str, Any] = json.loads(said[KEY])
     if about["version"] != _VERSION:
         raise BadInput(f"{path}: was written by another version of crossgcn; {_REMEDY}")
-    if schema.names != about["names"] or parquet.metadata.num_rows != about["nodes"]:
-        raise BadInput(f"{path}: columns or rows were removed, added or moved; {_REMEDY}")
+    if parquet.metadata.num_rows != about["nodes"]:
+        raise BadInput(f"{path}: rows were removed or added; {_REMEDY}")
     return about
 
 
-def _read_rows(
-    path: Path, parquet: pq.ParquetFile, width: int
-) -> tuple[Tensor, dict[str, pa.Array]]:
-    """Return the columns of all nodes as a matrix, and the other columns of the file."""
-    names = parquet.schema_arrow.names
-    num_lists = 1 + (names[-1] == _WEIGHTS)
-    start, stop = len(names) - width - num_lists, len(names) - num_lists
-    others = [*range(start), *range(stop, len(names))]
-    columns, first = torch.empty(parquet.metadata.num_rows, width), 0
-    cells: dict[str, list[pa.Array]] = {names[at]: [] for at in others}
-    for group in range(parquet.num_row_groups):
-        for batch in parquet.read_row_group(group).to_batches():
-            rows = np.column_stack([each.to_numpy() for each in batch.columns[start:stop]])
-            for row, column in np.argwhere(~np.isfinite(rows)):
-                raise BadInput(
-                    f"{path}, row {first + row + 1}, column {names[start + column]}: "
-                    f"{rows[row, column]} is not a finite number; {_REMEDY}"
-                )
-            columns[first : first + len(rows)] = torch.from_numpy(rows)
-            first += len(rows)
-            for at in others:
-                cells[names[at]].append(batch.column(at))
-    return columns, {name: pa.concat_arrays(parts) for name, parts in cells.items()}
+def _flatten(lists: pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the values of all lists, and where each list starts."""
+    together = lists.combine_chunks()
+    return np.array(together.flatten()), np.array(together.offsets)
 
 
 def _name(codes: NDArray[Any], names: Sequence[str]) -> pa.Array:
@@ -303,9 +293,9 @@ def _name(codes: NDArray[Any], names: Sequence[str]) -> pa.Array:
     return pa.array(names, pa.string()).take(pa.array(codes, mask=codes < 0))
 
 
-def _codes(cells: pa.Array, names: Sequence[str]) -> NDArray[Any]:
+def _codes(cells: pa.ChunkedArray, names: Sequence[str]) -> NDArray[Any]:
     """Return the code of each name, and -1 for none; numbers stay as they are."""
     if pa.types.is_floating(cells.type):
-        return np.array(cells.to_numpy(zero_copy_only=False))
+        return np.array(cells.to_numpy())
     found = pc.index_in(cells, value_set=pa.array(names, pa.string()), skip_nulls=True)
-    return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), np.int64)
+    return np.asarray(pc.fill_null(found, -1), np.int64)

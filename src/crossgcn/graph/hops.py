@@ -149,21 +149,6 @@ class HopColumns:
             out[:, -len(directions) :] = sizes
         self.without_labels: Features = join_columns([*blocks, sizes]) if out is None else out
 
-    @classmethod
-    def computed(
-        cls,
-        columns: Tensor,
-        plan: HopPlan,
-        smoothing: Smoothing,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-    ) -> HopColumns:
-        """Return columns that were computed before; the edges serve labels of neighbours."""
-        self = cls.__new__(cls)
-        self.plan, self.without_labels, self.smoothing = plan, columns, smoothing
-        self._edges = edge_index, edge_weight, len(columns)
-        return self
-
     @cached_property
     def _directions(self) -> list[Neighbourhood]:
         edge_index, edge_weight, num_nodes = self._edges

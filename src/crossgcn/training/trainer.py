@@ -75,8 +75,6 @@ class Trainer:
     Args:
         splits: The splits that runs refer to by position.
         preprocess: The meaning of features and classes; classes are numbered when left out.
-        columns: Columns of neighbourhoods that were computed before; those of another number of
-            hops are computed here.
         training: Saved with the models: how to train them again.
         node_weights: Weight of each training node of the splits in the loss.
     """
@@ -90,7 +88,6 @@ class Trainer:
         threads: int = 1,
         device: str | torch.device = "cpu",
         preprocess: Preprocess | None = None,
-        columns: HopColumns | None = None,
         training: Mapping[str, Any] | None = None,
         node_weights: Tensor | None = None,
     ) -> None:
@@ -110,7 +107,7 @@ class Trainer:
         self._data: Data | None = data
         self._is_directed = data.get("directed") is True
         self._graph: PreparedGraph | None = None
-        self._hops = {} if columns is None else {columns.plan.hops: columns}
+        self._hops: dict[int, HopColumns] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle for other processes what is prepared, without the data."""
