@@ -148,7 +148,7 @@ def check_peer(
 def _scores(step: FullBatchStep) -> Tensor:
     """Return the scores of the training nodes, without training."""
     with torch.no_grad(), multiplying_in(step.config.precision, step.device):
-        scores: Tensor = step.model(*step.targets.inputs)
+        scores: Tensor = step.model(*step.inputs)
         return scores
 
 

@@ -36,10 +36,10 @@ def exact_pass(step: FullBatchStep) -> tuple[Tensor, float, dict[str, Tensor]]:
     """Loss, accuracy and gradients of the next step, by autograd in float64."""
     twin = deepcopy(step.model).double().train()
     twin.dropout.follow(torch.tensor(SEED), step.count + 1)
-    x, blocks = step.targets.inputs
+    x, blocks = step.inputs
     exact = x.with_values(x.values.double()) if isinstance(x, SparseMatrix) else x.double()
     scores = twin(exact, tuple(block.with_values(block.values.double()) for block in blocks))
-    labels = step.targets.labels
+    labels = step.labels
     loss = total = cross_entropy(scores, labels)
     weights = dict(twin.named_parameters())
     for name, weight in weights.items():
@@ -59,7 +59,7 @@ def exact_pass(step: FullBatchStep) -> tuple[Tensor, float, dict[str, Tensor]]:
 
 def assert_steps_are_exact(step: FullBatchStep, steps: int = 4) -> None:
     """Follow some steps with PyTorch's Adam in float64, on gradients by autograd."""
-    assert step._compiled is not None
+    assert step._network is not None
     live = dict(step.model.named_parameters())
     places = [weight.data_ptr() for weight in live.values()]
     twins = {name: torch.nn.Parameter(weight.detach().double()) for name, weight in live.items()}
@@ -124,7 +124,7 @@ class Louder(CrossGCN):
 def test_models_with_code_of_their_own_are_trained_as_they_are(small_graph: Data) -> None:
     def first_loss(model: NodeClassifier) -> float:
         step = training(model, small_graph)
-        assert (step._compiled is not None) == (type(model) is CrossGCN)
+        assert (step._network is not None) == (type(model) is CrossGCN)
         step.run()
         return float(step.loss)
 

@@ -14,11 +14,10 @@ from crossgcn.graph import PreparedGraph
 from crossgcn.graph.standardise import HopRows, Scale
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import CrossHops
-from crossgcn.training import device, loop
+from crossgcn.training import device, full_batch, loop
 from crossgcn.training import rows as rows_module
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import WARM_UPS
-from crossgcn.training.full_batch import FullBatchStep
 from crossgcn.training.loop import TrainedModel
 from crossgcn.training.rows import RowStep, train_rows
 
@@ -39,7 +38,7 @@ def recorded_on_the_cpu(
 def recording(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (loop, rows_module):
         monkeypatch.setattr(module, "capture", recorded_on_the_cpu)
-    monkeypatch.setattr(FullBatchStep, "capturable", True)
+    monkeypatch.setattr(full_batch, "can_be_recorded", lambda model, device: True)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
 
 

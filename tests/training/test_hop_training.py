@@ -197,7 +197,8 @@ def test_compiled_passes_give_the_gradients_of_autograd(
     torch.testing.assert_close(found.double(), scores, rtol=1e-4, atol=1e-4)
     for weights in model.parameters():
         assert weights.grad is not None
-        ours, atol = passes.gradients[weights].double(), 1e-4 * float(weights.grad.abs().max())
+        ours = torch.from_numpy(passes.gradients[weights]).double()
+        atol = 1e-4 * float(weights.grad.abs().max())
         torch.testing.assert_close(ours, weights.grad, rtol=1e-4, atol=atol)
 
 

@@ -107,13 +107,13 @@ def test_losses_and_gradients_are_those_of_torch_for_each_bag(
     of_nodes = torch.rand(rows, **draw) if weighted else None  # type: ignore[call-overload]
     for bag, count in enumerate(counts):
         labels[bag, count:], scores[bag, count:] = -1, torch.nan
-    losses, accuracies, grads = compute_loss(scores, labels, 5, weights=of_nodes)
+    losses, correct, grads = compute_loss(scores, labels, 5, weights=of_nodes)
     for bag, count in enumerate(counts):
         own, known = scores[bag, :count].clone().requires_grad_(), labels[bag, :count]
         each = cross_entropy(own, known, reduction="none")
         loss = (each if of_nodes is None else each * of_nodes[:count]).sum() / 5
-        torch.testing.assert_close(losses[bag], loss.detach())
-        assert float(accuracies[bag]) == int((own.argmax(1) == known).sum()) / 5
+        torch.testing.assert_close(losses[bag] / 5, loss.detach())
+        assert int(correct[bag]) == int((own.argmax(1) == known).sum())
         torch.testing.assert_close(grads[bag, :count], torch.autograd.grad(loss, own)[0])
         assert not grads[bag, count:].any()
 
@@ -121,10 +121,10 @@ def test_losses_and_gradients_are_those_of_torch_for_each_bag(
 def test_the_loss_of_numbers_is_half_the_squared_error_in_standard_units() -> None:
     numbers = torch.tensor([3.0, torch.nan, 7.0])
     scores = torch.tensor([[0.5], [torch.inf], [1.0]], requires_grad=True)
-    loss, r_squared, grad = compute_loss(
+    loss, correct, grad = compute_loss(
         scores.detach(), numbers, 2, target_scale=torch.tensor([5.0, 2.0])
     )
     exact = ((scores[[0, 2], 0] - torch.tensor([-1.0, 1.0])) ** 2).sum() / 4
-    assert torch.equal(loss, exact.detach()) and float(r_squared) == float(1 - 2 * loss)
+    assert float(loss / 2) == float(exact.detach()) and float(correct) == float(2 - 2 * loss)
     assert grad[[0, 2]].tolist() == torch.autograd.grad(exact, scores)[0][[0, 2]].tolist()
     assert grad[1].tolist() == [0.0]

@@ -7,8 +7,6 @@ of each bag and their gradients are loops. Results are those of autograd but for
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -17,18 +15,17 @@ from crossgcn.kernels import cpu_hop_loops as hop_loops
 from crossgcn.kernels.cpu_loops import call
 from crossgcn.layers.order_weights import PerUnit
 from crossgcn.models.cross_hops import CrossHops
-from crossgcn.training.compiled_network import WeightUpdate, adam_rates, drop, flat
-from crossgcn.training.objective import Optimizer
+from crossgcn.training.compiled_network import Array, drop, flat
 
 
 class HopPasses:
-    """The passes of a model, and the steps of its optimizer.
+    """The passes of a model.
 
     Batches are dense rows. Arrays are kept from one batch to the next: scores, and the gradient
     for them that :meth:`score_bags` returns, are valid until the next forward pass.
 
     Args:
-        model: Its weights are read where they are, and changed there by :meth:`update`.
+        model: Its weights are read where they are.
 
     Attributes:
         gradients: Of each parameter of the model, filled by :meth:`backward`.
@@ -39,20 +36,24 @@ class HopPasses:
         self.bags, self.order = model.bags, model.order
         self.units, self.classes = transform.out_channels, readout.out_channels
         self._dropout = model.dropout
-        self.gradients: dict[Tensor, Tensor] = {
-            each: torch.empty_like(each).detach() for each in model.parameters()
+        self.gradients: dict[Tensor, Array] = {
+            each: np.empty(each.shape, dtype=np.float32) for each in model.parameters()
         }
+        # Views of the weights and of their gradients, as the loops take them.
+        self._projection = transform.weight.detach().flatten(0, 1)
+        self._grad_projection = self.gradients[transform.weight].reshape(self._projection.shape)
+        self._product = torch.empty(self._projection.t().shape)
         gates = torch.empty(0)
         if isinstance(transform.aggregator, PerUnit):
             gates = transform.aggregator.gates
-        # Views of the weights and their gradients, as the loops take them.
-        self._projection = transform.weight.detach().flatten(0, 1)
-        self._grad_projection = self.gradients[transform.weight].flatten(0, 1).numpy()
-        self._product = torch.empty(self._projection.t().shape)
-        weights = (gates, readout.weight, readout.bias)
-        self._readout = self._arrays(*weights)
-        self._grad_readout = self._arrays(*(self.gradients.get(each, each) for each in weights))
-        self._updates: list[tuple[Any, WeightUpdate, Any]] | None = None
+        self._readout = self._shaped(
+            *(each.detach().numpy() for each in (gates, readout.weight, readout.bias))
+        )
+        self._grad_readout = self._shaped(
+            self.gradients.get(gates, gates.detach().numpy()),
+            self.gradients[readout.weight],
+            self.gradients[readout.bias],
+        )
         self._allocate(0, len(self._product))
 
     @classmethod
@@ -64,6 +65,10 @@ class HopPasses:
             and all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
         )
         return cls(model) if usual else None
+
+    def _shaped(self, gates: Array, weight: Array, bias: Array) -> tuple[Array, Array, Array]:
+        units, classes = (self.order - 1, self.units), (self.bags, self.classes)
+        return gates.reshape(units), weight, bias.reshape(classes)
 
     def _allocate(self, rows: int, columns: int) -> None:
         """Make arrays for a batch of this shape, and the views of them that the passes take."""
@@ -114,23 +119,3 @@ class HopPasses:
         # The product in this order is faster than its transpose.
         torch.mm(self._seen, self._gradient, out=self._product)
         self._grad_projection[:] = self._product.numpy().T
-
-    def _arrays(self, gates: Tensor, weight: Tensor, bias: Tensor) -> tuple[Any, Any, Any]:
-        return (
-            gates.detach().view(self.order - 1, self.units).numpy(),
-            weight.detach().numpy(),
-            bias.detach().view(self.bags, self.classes).numpy(),
-        )
-
-    def update(self, optimizer: Optimizer) -> None:
-        """Do a step of Adam with these gradients."""
-        if self._updates is None:
-            self._updates = [
-                (state.step.numpy(), WeightUpdate(state), flat(self.gradients[state.weight]))
-                for state in optimizer.states
-            ]
-        number = float(self._updates[0][0]) + 1.0  # all weights have made the same steps
-        rates = adam_rates(optimizer.learning_rate, number)
-        for step, update, gradient in self._updates:
-            step[()] = number
-            update(gradient, *rates)

@@ -7,7 +7,7 @@ Here all arrays are allocated once. Tests compare the passes with those of PyTor
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from crossgcn.kernels.cpu_loops import ROWS_PER_CHUNK, call
 from crossgcn.kernels.reference import threshold
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.objective import AdamState, Optimizer
+from crossgcn.training.objective import Optimizer
 
 Array = Any
 Csr = tuple[Array, ...]
@@ -30,51 +30,21 @@ Csr = tuple[Array, ...]
 Key = tuple[int, int]
 """Seed and step, which decide the dropped entries."""
 WeightGradient = tuple[Tensor, Array]
+"""A weight, and the gradient of the objective for it."""
 
 _NOTHING = np.empty(0, dtype=np.float32)
 _BAG_FROM = 1 << 17
 """Multiplications from which PyTorch's embedding bag is the faster sparse product."""
 
 
-class CompiledStep:
-    """Forward, backward and Adam, on the weights and running means of the PyTorch step.
+class CompiledNetwork:
+    """A model on the inputs of some nodes and on the memory of its weights.
 
     Args:
         model: With weights as :func:`~crossgcn.training.full_batch.lay_out_weights` stores them.
-        inputs: With which the model scores the training nodes.
-        labels: Of the training nodes.
-        seed: Decides the dropped entries.
+        inputs: With which the model scores the nodes.
+        labels: Of the nodes.
     """
-
-    def __init__(
-        self,
-        model: NodeClassifier,
-        inputs: ModelInputs,
-        labels: Tensor,
-        optimizer: Optimizer,
-        weight_decay: float,
-        seed: int,
-    ) -> None:
-        self.seed, self.weight_decay = seed, weight_decay
-        self.learning_rate = optimizer.learning_rate
-        self.network = CompiledNetwork(model, inputs, labels)
-        self._updates = {state.weight: WeightUpdate(state) for state in optimizer.states}
-
-    def __call__(self, step: int) -> tuple[float, int]:
-        """Do one step, counted from 1; return the loss and the number of correct predictions."""
-        key = (self.seed, step)
-        with np.errstate(all="ignore"):
-            self.network.forward(key)
-            result = self.network.loss()
-            self.network.backward(key)
-            rates = adam_rates(self.learning_rate, step)
-            for weight, gradient in self.network.gradients(self.weight_decay):
-                self._updates[weight](gradient.reshape(-1), *rates)
-        return result
-
-
-class CompiledNetwork:
-    """A model on the inputs of some nodes and on the memory of its weights."""
 
     def __init__(self, model: NodeClassifier, inputs: ModelInputs, labels: Tensor) -> None:
         (x, blocks), self.labels = inputs, labels.numpy()
@@ -123,10 +93,7 @@ class CompiledNetwork:
             grad = operation.backward(grad, key)
 
     def gradients(self, weight_decay: float) -> Iterator[WeightGradient]:
-        """Yield each weight and the gradient of the objective that :meth:`backward` computed.
-
-        The decay of matrices is left to the optimizer.
-        """
+        """Yield the gradients that :meth:`backward` computed; Adam adds the decay of matrices."""
         for operation in self.operations:
             yield from operation.gradients(weight_decay)
 
@@ -351,32 +318,29 @@ def drop(
     taken: Array, x: Array, out: Array, key: Key, p: float, *, site: int = 0, activate: bool = False
 ) -> None:
     """Drop entries of ``taken``; with ``activate``, also where ``x`` is not positive."""
-    arguments = (taken, x, out, *key, site, *threshold_and_scale(p), activate)
-    call(cpu_loops.drop, out.size, *arguments)
+    least, scale = np.uint32(threshold(p)), np.float32(1.0 / (1.0 - p))
+    call(cpu_loops.drop, out.size, taken, x, out, *key, site, least, scale, activate)
 
 
-def threshold_and_scale(p: float) -> tuple[np.uint32, np.float32]:
-    """Return the random number from which an entry is kept, and the scale of kept entries."""
-    return np.uint32(threshold(p)), np.float32(1.0 / (1.0 - p))
+class CompiledAdam:
+    """Steps of Adam on the memory of the weights of an optimizer, and of what it keeps of them."""
 
+    def __init__(self, optimizer: Optimizer) -> None:
+        self._learning_rate = optimizer.learning_rate
+        self._states = {
+            state.weight: [flat(tensor) for tensor in (state.memory, state.mean, state.square)]
+            for state in optimizer.states
+        }
+        self._decays = {state.weight: np.float32(state.decay) for state in optimizer.states}
 
-def adam_rates(learning_rate: float, step: float) -> tuple[np.float32, np.float32]:
-    """Return the size of a step of Adam, counted from 1, and the correction of the second mean."""
-    return np.float32(learning_rate / (1.0 - 0.9**step)), np.float32((1.0 - 0.999**step) ** -0.5)
-
-
-class WeightUpdate:
-    """Steps of Adam on the memory of one weight and of its running means."""
-
-    def __init__(self, state: AdamState) -> None:
-        self._memory = [flat(tensor) for tensor in (state.memory, state.mean, state.square)]
-        self._decay = np.float32(state.decay)
-
-    def __call__(self, gradient: Array, step_size: np.float32, correction: np.float32) -> None:
-        """Do a step, given the gradient as it lies in memory and :func:`adam_rates`."""
-        weight, mean, square = self._memory
-        rates = (step_size, correction, self._decay)
-        call(cpu_loops.adam, gradient.size, weight, gradient, mean, square, *rates)
+    def step(self, number: int, gradients: Iterable[WeightGradient]) -> None:
+        """Do a step, counted from 1, given weights and gradients as they lie in memory."""
+        step_size = np.float32(self._learning_rate / (1.0 - 0.9**number))
+        correction = np.float32((1.0 - 0.999**number) ** -0.5)
+        for parameter, gradient in gradients:
+            weight, mean, square = self._states[parameter]
+            rates = (step_size, correction, self._decays[parameter])
+            call(cpu_loops.adam, weight.size, weight, gradient.reshape(-1), mean, square, *rates)
 
 
 def flat(tensor: Tensor) -> Array:

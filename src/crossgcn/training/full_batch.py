@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -28,7 +29,7 @@ from crossgcn.training.loop import EpochMetrics, Scorer, Step, TrainedModel, fit
 from crossgcn.training.objective import compute_loss, order_weight_penalty, training_weights
 
 if TYPE_CHECKING:
-    from crossgcn.training.compiled_network import CompiledNetwork, CompiledStep
+    from crossgcn.training.compiled_network import CompiledNetwork
 
 
 def train_full_batch(
@@ -90,13 +91,6 @@ def train_full_batch(
     return result
 
 
-class Targets(NamedTuple):
-    """Nodes on which a model is scored: its inputs, cut down to the rows it needs, and labels."""
-
-    inputs: ModelInputs
-    labels: Tensor
-
-
 class FullBatchStep(Step):
     """A model whose steps compute all training nodes, and only the rows that these need.
 
@@ -111,7 +105,8 @@ class FullBatchStep(Step):
 
     Attributes:
         model: A copy in training.
-        targets: The training nodes, and the inputs that their scores need.
+        inputs: What the scores of the training nodes need.
+        labels: Of the training nodes.
     """
 
     def __init__(
@@ -131,54 +126,51 @@ class FullBatchStep(Step):
         model = deepcopy(model)
         lay_out_weights(model)
         super().__init__(model.to(device), config, seed)
-        self.graph, self.y = graph, y
-        self.targets = self.find_targets(nodes)
-        weights = training_weights(config.class_weight, node_weights, y[nodes], model.num_outputs)
-        self._weights = None if weights is None else weights.to(self.device)
-        self._compiled: CompiledStep | None = None
-        if weights is None and can_be_compiled(model, self.device):
-            from crossgcn.training.compiled_network import CompiledStep
-
-            self._compiled = CompiledStep(
-                model, *self.targets, self.optimizer, config.weight_decay, seed
-            )
-
-    @property
-    def capturable(self) -> bool:  # type: ignore[override]
-        """Whether a step can be recorded as a CUDA graph."""
-        return (
-            can_be_recorded(self.model, self.device)
-            and self.config.metric in (None, "accuracy")
-            and self.model.target_scale is None
+        self.capturable = (
+            can_be_recorded(model, device)
+            and config.metric in (None, "accuracy")
+            and model.target_scale is None
         )
+        self.graph, self.y, self._seed = graph, y, seed
+        self.inputs, self.labels = self._read(nodes)
+        weights = training_weights(config.class_weight, node_weights, y[nodes], model.num_outputs)
+        self._weights = None if weights is None else weights.to(device)
+        self._network: CompiledNetwork | None = None
+        if weights is None and can_be_compiled(model, device):
+            from crossgcn.training.compiled_network import CompiledAdam, CompiledNetwork
 
-    def find_targets(self, nodes: Tensor) -> Targets:
-        """Cut the graph down to the inputs with which the model scores some nodes."""
+            self._network = CompiledNetwork(model, self.inputs, self.labels)
+            self._adam = CompiledAdam(self.optimizer)
+
+    def _read(self, nodes: Tensor) -> tuple[ModelInputs, Tensor]:
+        """Return the rows with which the model scores some nodes, and the nodes' labels."""
         x, blocks = self.graph.view(nodes, self.model.propagations)
         inputs = x.to(self.device), tuple(block.to(self.device) for block in blocks)
-        return Targets(inputs, self.y[nodes].to(self.device))
+        return inputs, self.y[nodes].to(self.device)
 
     def scorer(self, nodes: Tensor) -> NodeScorer:
         """Return a scorer of the model on some nodes."""
-        return NodeScorer(self.model, self.find_targets(nodes), self.config, self.y)
+        return NodeScorer(self.model, self.config, self.y, *self._read(nodes))
 
     def run(self) -> None:
         """Do one step: forward, backward and Adam."""
         self.count += 1
-        if self._compiled is not None:
-            loss, num_correct = self._compiled(int(self.count))
-            self.loss = torch.tensor(loss)
-            accuracy = num_correct / self.targets.labels.numel()
-            self.accuracy = torch.tensor(accuracy, dtype=torch.float64)
-            return
+        if self._network is not None:
+            loss, num_correct = self._train_compiled(self._network, int(self.count))
+        else:
+            loss, num_correct = self._train()
+        self.loss, self.accuracy = loss, num_correct / self.labels.numel()
+
+    def _train(self) -> tuple[Tensor, Tensor]:
+        count = self.labels.numel()
         self.model.train()
         with multiplying_in(self.config.precision, self.device):
-            scores = self.model(*self.targets.inputs)
+            scores = self.model(*self.inputs)
             decay = order_weight_penalty(self.model, self.config.weight_decay)
-            self.loss, self.accuracy, grad = compute_loss(
+            loss, num_correct, grad = compute_loss(
                 scores.detach(),
-                self.targets.labels,
-                scores.size(0),
+                self.labels,
+                count,
                 weights=self._weights,
                 target_scale=self.model.target_scale,
             )
@@ -189,43 +181,63 @@ class FullBatchStep(Step):
                 allow_unused=True,
             )
         self.optimizer.step(gradients)
+        return loss / count, num_correct
+
+    def _train_compiled(self, network: CompiledNetwork, number: int) -> tuple[Tensor, Tensor]:
+        key = (self._seed, number)
+        with np.errstate(all="ignore"):
+            network.forward(key)
+            loss, num_correct = network.loss()
+            network.backward(key)
+            self._adam.step(number, network.gradients(self.config.weight_decay))
+        return torch.tensor(loss), torch.tensor(num_correct, dtype=torch.float64)
 
     def release(self) -> None:
         """Free all memory but the model's and the graph's."""
         super().release()
-        del self.targets
-        self._compiled = None
+        del self.inputs
+        self._network = None
 
 
 class NodeScorer(Scorer):
-    """Scores nodes of a graph in memory."""
+    """Scores nodes of a graph in memory.
+
+    Args:
+        inputs: With which the model scores the nodes.
+        labels: Of the nodes.
+    """
 
     def __init__(
-        self, model: NodeClassifier, targets: Targets, config: RunConfig, y: Tensor
+        self,
+        model: NodeClassifier,
+        config: RunConfig,
+        y: Tensor,
+        inputs: ModelInputs,
+        labels: Tensor,
     ) -> None:
-        super().__init__(model, config, y, targets.labels)
-        self._inputs = targets.inputs
+        super().__init__(model, config, y, labels)
+        self._inputs = inputs
         self._network: CompiledNetwork | None = None
-        if can_be_compiled(model, self.labels.device):
+        if can_be_compiled(model, labels.device):
             from crossgcn.training.compiled_network import CompiledNetwork
 
-            self._network = CompiledNetwork(model, *targets)
+            self._network = CompiledNetwork(model, inputs, labels)
 
     def score(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return the loss, the accuracy, and the scores of the nodes."""
         count = self.labels.numel()
         if self._network is not None:
             scores = torch.from_numpy(self._network.forward())
-            mean, num_correct = self._network.loss()
-            accuracy = torch.tensor(num_correct / count, dtype=torch.float64)
-            return torch.tensor(mean), accuracy, scores
+            mean_loss, correct = self._network.loss()
+            accuracy = torch.tensor(correct / count, dtype=torch.float64)
+            return torch.tensor(mean_loss), accuracy, scores
         self.model.eval()
         with multiplying_in(self.precision, self.labels.device):
             scores = self.model(*self._inputs)
-        loss, accuracy, _ = compute_loss(
+        loss, num_correct, _ = compute_loss(
             self._standardised(scores), self.labels, count, target_scale=self.model.target_scale
         )
-        return loss, accuracy, scores
+        return loss / count, num_correct / count, scores
 
 
 def can_be_compiled(model: NodeClassifier, device: torch.device) -> bool:

@@ -32,28 +32,30 @@ def compute_loss(
     weights: Tensor | None = None,
     target_scale: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the mean loss over rows, its gradient, and the accuracy or R².
+    """Compute the loss of rows, how many are predicted correctly, and the loss's gradient.
 
     Args:
         scores: ``[..., rows, classes]``, or ``[..., rows, 1]`` for a number; for the bags of a
             model, the first dimension.
         labels: Classes ``[..., rows]``, where rows of a negative label do not count; or
             numbers, where rows of NaN do not count.
-        count: By which sums over the rows are divided.
+        count: By which the gradient is divided, such as the number of rows.
         weights: Multiplies the loss of each row, ``[..., rows]``.
         target_scale: Mean and standard deviation of numbers; scores are standardised.
 
     Returns:
-        The loss ``[...]``; the accuracy, or R² for numbers, ``[...]`` in float64; and the
-        gradient of the loss for the scores.
+        Summed over the rows, ``[...]`` in float64: the losses; and the correct predictions or,
+        for numbers, R² times their number. And the gradient, for the scores, of the sum of the
+        losses divided by ``count``.
     """
     if target_scale is not None:
         mean, deviation = target_scale
         targets = ((labels - mean) / deviation).nan_to_num().to(scores.dtype)
         error = torch.where(labels.isnan(), 0.0, scores[..., 0] - targets)
         weighted = error if weights is None else error * weights
-        loss = (error * weighted).sum(dim=-1) / (2 * count)
-        return loss, (1 - 2 * loss).double(), (weighted / count).unsqueeze(-1)
+        loss = (error * weighted).sum(dim=-1).double() / 2
+        known = labels.isnan().logical_not().sum(dim=-1)
+        return loss, known - 2 * loss, (weighted / count).unsqueeze(-1)
     exact = scores.to(torch.promote_types(scores.dtype, torch.float32))
     log_probabilities = exact.log_softmax(dim=-1)
     counted, classes = labels >= 0, labels.clamp(min=0)
@@ -65,36 +67,7 @@ def compute_loss(
     grad = grad.where(counted.unsqueeze(-1), 0.0)
     if weights is not None:
         losses, grad = losses * weights, grad * weights.unsqueeze(-1)
-    accuracy = correct.sum(dim=-1).double() / count
-    return losses.sum(dim=-1) / count, accuracy, grad.to(scores.dtype)
-
-
-def score_rows(
-    scores: Tensor,
-    labels: Tensor,
-    count: int,
-    *,
-    weights: Tensor | None = None,
-    target_scale: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Score some of ``count`` nodes.
-
-    Returns:
-        The sum of the losses and the number of correct predictions (of numbers, what adds up to
-        R² times their number), in float64, and the gradient, for the scores, of the loss divided
-        by ``count``.
-    """
-    mean, accuracy, grad = compute_loss(
-        scores.detach(),
-        labels.to(scores.device),
-        count,
-        weights=weights,
-        target_scale=target_scale,
-    )
-    loss, num_correct = mean.double() * count, (accuracy * count).round()
-    if target_scale is not None:
-        num_correct = labels.numel() - 2 * loss  # so that the parts add up to the whole
-    return loss, num_correct, grad
+    return losses.sum(dim=-1).double(), correct.sum(dim=-1).double(), grad.to(scores.dtype)
 
 
 def class_weights(

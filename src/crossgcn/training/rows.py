@@ -28,7 +28,7 @@ from crossgcn.training.device import (
     multiplying_in,
 )
 from crossgcn.training.loop import Scorer, Step, TrainedModel, fit
-from crossgcn.training.objective import compute_loss, score_rows, training_weights
+from crossgcn.training.objective import compute_loss, training_weights
 
 if TYPE_CHECKING:
     from crossgcn.training.compiled_hops import HopPasses
@@ -129,8 +129,9 @@ class RowStep(Step):
         self._passes: HopPasses | None = None
         if self.device.type == "cpu" and has_numba() and not rows.are_sparse:
             from crossgcn.training.compiled_hops import HopPasses
+            from crossgcn.training.compiled_network import CompiledAdam
 
-            self._passes = HopPasses.of(model)
+            self._passes, self._adam = HopPasses.of(model), CompiledAdam(self.optimizer)
         self._records = self.nodes.is_cuda and can_be_recorded(model, self.device)
         self._full_batch = self.nodes[: self._batch_size].clone()
         self._replay: Callable[[], None] | None = None
@@ -197,7 +198,7 @@ class RowStep(Step):
         if self._passes is not None:
             assert isinstance(batch.x, Tensor)
             self._passes.backward(self._add_loss(self._passes.forward(batch.x), batch))
-            self._passes.update(self.optimizer)
+            self._adam.step(int(self.count), self._passes.gradients.items())
             return
         if not self.model.training:
             self.model.train()
@@ -210,13 +211,13 @@ class RowStep(Step):
 
     def _add_loss(self, scores: Tensor, batch: Batch) -> Tensor:
         """Add up losses and correct predictions; return the gradient for the scores."""
-        labels, count, weights = batch.labels, batch.labels.numel(), None
+        labels, count, weights = batch.labels.to(scores.device), batch.labels.numel(), None
         target_scale = self.model.target_scale
         if self._weights is not None:
             weights = self._weights[batch.nodes].to(scores.device)
         if self._in_bag is None:
-            loss, num_correct, grad = score_rows(
-                scores, labels, count, weights=weights, target_scale=target_scale
+            loss, num_correct, grad = compute_loss(
+                scores.detach(), labels, count, weights=weights, target_scale=target_scale
             )
             self._totals += torch.stack([loss, num_correct])
             return grad
@@ -227,14 +228,14 @@ class RowStep(Step):
         if self._passes is not None and target_scale is None and weights is None:
             return self._passes.score_bags(labels, in_bag, of_bag, self._totals)
         unknown = -1 if target_scale is None else torch.nan
-        of_bags = torch.where(in_bag.t(), labels.to(scores.device), unknown)
+        of_bags = torch.where(in_bag.t(), labels, unknown)
         if weights is not None:
             weights = weights.expand(of_bags.shape)
-        losses, accuracies, grad = compute_loss(
+        losses, correct, grad = compute_loss(
             scores.detach(), of_bags, of_bag, weights=weights, target_scale=target_scale
         )
         # Each bag's loss has the gradient that it has alone; the reported loss is their mean.
-        loss, num_correct = losses.double().mean() * count, accuracies.mean() * count
+        loss, num_correct = losses.mean() / BAG_SHARE, correct.mean() / BAG_SHARE
         if target_scale is not None:
             num_correct = count - 2 * loss
         self._totals += torch.stack([loss, num_correct])
@@ -264,8 +265,11 @@ class RowScorer(Scorer):
         with multiplying_in(self.precision, self._device):
             for x, labels in self._read() if self._kept is None else self._kept:
                 scores = self.model(x.to(self._device))
-                loss, num_correct, _ = score_rows(
-                    self._standardised(scores), labels, count, target_scale=self.model.target_scale
+                loss, num_correct, _ = compute_loss(
+                    self._standardised(scores),
+                    labels.to(self._device),
+                    count,
+                    target_scale=self.model.target_scale,
                 )
                 totals += torch.stack([loss, num_correct])
                 parts.append(scores)
