@@ -2,15 +2,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from pathlib import Path
 
 import pooch
 import pytest
 
-from crossgcn.data import available, fetch, load_dataset, locate, locate_splits
+from crossgcn.data import available, fetch, load_dataset
 from crossgcn.data.datasets import catalogue
-from crossgcn.data.datasets.catalogue import PLANETOID_NAMES, PLANETOID_PARTS, REGISTRY
+from crossgcn.data.datasets.catalogue import (
+    PLANETOID_NAMES,
+    PLANETOID_PARTS,
+    REGISTRY,
+    locate_planetoid,
+    locate_splits,
+)
 from crossgcn.errors import BadInput, WorkFailed
 
 CONTENT = {f"ind.pubmed.{part}": part.encode() for part in PLANETOID_PARTS}
@@ -55,34 +60,24 @@ def use(monkeypatch: pytest.MonkeyPatch, github: FakeGitHub) -> FakeGitHub:
     return github
 
 
-def test_the_environments_folder_comes_before_the_cache(
+def test_files_are_in_the_environments_folder_or_in_the_cache(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert locate("pubmed") is None
+    assert available("pubmed") is None
     cached = fill(cache)
-    assert locate("pubmed") == cached
+    assert locate_planetoid("pubmed") == cached
     assert available("pubmed") == "cache"
-    given = fill(tmp_path / "given")
-    monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path / "given"))
-    assert locate("pubmed") == given
+    monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path))
+    assert available("pubmed") is None
+    given = fill(tmp_path)
+    assert locate_planetoid("pubmed") == given
     assert available("pubmed") == "CROSSGCN_DATA"
-    (given / "ind.pubmed.graph").unlink()
-    assert locate("pubmed") == cached, "seven files are no graph"
-
-
-def test_a_graph_of_which_some_files_are_here_names_the_missing_ones(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = fill(tmp_path / "given")
     for part in ("graph", "tx"):
         (given / f"ind.pubmed.{part}").unlink()
-    monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path / "given"))
-    with pytest.raises(BadInput, match="pubmed is not on this machine; ") as caught:
+    assert available("pubmed") is None, "six files are no graph"
+    with pytest.raises(BadInput, match="pubmed is not on this machine: run") as caught:
         load_dataset("pubmed")
-    assert f"; {given} lacks ind.pubmed.tx, ind.pubmed.graph: run" in str(caught.value)
-    shutil.rmtree(given)
-    with pytest.raises(BadInput, match="pubmed is not on this machine: run"):
-        load_dataset("pubmed")
+    assert f"copy ind.pubmed.tx, ind.pubmed.graph to {given}" in str(caught.value)
 
 
 def test_a_missing_environment_folder_is_reported(
@@ -90,14 +85,14 @@ def test_a_missing_environment_folder_is_reported(
 ) -> None:
     monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path / "typo"))
     with pytest.raises(BadInput, match=r"CROSSGCN_DATA is '.*typo', which is no folder"):
-        locate("pubmed")
+        locate_planetoid("pubmed")
 
 
 def test_one_wrong_byte_names_file_expected_and_found(cache: Path) -> None:
     path = fill(cache) / "ind.pubmed.tx"
     path.write_bytes(b"tX")
     with pytest.raises(BadInput) as caught:
-        locate("pubmed")
+        locate_planetoid("pubmed")
     message = str(caught.value)
     assert str(path) in message
     assert REGISTRY["planetoid/ind.pubmed.tx"] in message
@@ -109,7 +104,7 @@ def test_one_wrong_byte_names_file_expected_and_found(cache: Path) -> None:
 def test_the_real_files_pass() -> None:
     real = Path(os.environ["CROSSGCN_DATA"])
     for name in PLANETOID_NAMES:
-        assert locate(name) == real / "planetoid"
+        assert locate_planetoid(name) == real / "planetoid"
         assert locate_splits(name) == real / "splits" / f"{name}.npz"
 
 
@@ -157,7 +152,7 @@ def test_nothing_unverified_reaches_the_cache(
 def test_an_unwritable_cache_is_failed_work(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.write_text("a file where the folder should be")
     use(monkeypatch, FakeGitHub(CONTENT))
-    with pytest.raises(WorkFailed, match="the cache cannot be written"):
+    with pytest.raises(WorkFailed, match="planetoid cannot be written"):
         fetch("pubmed")
 
 

@@ -77,7 +77,7 @@ def test_loading_never_downloads_but_says_how_to(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
         load_dataset("cora")
     message = str(caught.value)
-    assert "copy ind.cora.x, ind.cora.y" in message and "CROSSGCN_DATA names" in message
+    assert "copy ind.cora.x, ind.cora.y" in message and "CROSSGCN_DATA to the folder" in message
     assert "`crossgcn data get cora`" in message
     assert str(tmp_path / "cache" / "planetoid") in message
     assert "\n" not in message

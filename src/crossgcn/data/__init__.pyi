@@ -3,8 +3,6 @@ from crossgcn.data.datasets.catalogue import DATASET_NAMES as DATASET_NAMES
 from crossgcn.data.datasets.catalogue import TABLES as TABLES
 from crossgcn.data.datasets.catalogue import available as available
 from crossgcn.data.datasets.catalogue import fetch as fetch
-from crossgcn.data.datasets.catalogue import locate as locate
-from crossgcn.data.datasets.catalogue import locate_splits as locate_splits
 from crossgcn.data.datasets.generated import plant_crosses as plant_crosses
 from crossgcn.data.datasets.generated import reddit400k_shaped as reddit400k_shaped
 from crossgcn.data.datasets.load import load_dataset as load_dataset

@@ -18,8 +18,7 @@ from crossgcn.data.datasets.catalogue import (
     CATALOGUE,
     DATASET_NAMES,
     TABLES,
-    locate,
-    planetoid_not_here,
+    locate_planetoid,
 )
 from crossgcn.data.datasets.generated import plant_crosses, reddit400k_shaped
 from crossgcn.data.features import csr_tensor, row_normalise
@@ -103,9 +102,7 @@ def read_planetoid(name: str) -> Data:
         ``x`` (sparse CSR, not normalised), ``edge_index`` (undirected, unique, sorted, with
         self-loops), ``y``, ``num_classes``, ``name``, and the public split as ``roles`` [1, N].
     """
-    folder = locate(name)
-    if folder is None:
-        raise planetoid_not_here(name)
+    folder = locate_planetoid(name)
     x, tx, allx, ty, ally, graph = (
         _unpickle(folder / f"ind.{name}.{part}")
         for part in ("x", "tx", "allx", "ty", "ally", "graph")
