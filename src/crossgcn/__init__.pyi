@@ -11,7 +11,6 @@ from crossgcn.errors import CrossGCNError as CrossGCNError
 from crossgcn.errors import WorkFailed as WorkFailed
 from crossgcn.estimator.estimators import CrossGCNClassifier as CrossGCNClassifier
 from crossgcn.estimator.estimators import CrossGCNRegressor as CrossGCNRegressor
-from crossgcn.estimator.labels import TransductiveKFold as TransductiveKFold
 from crossgcn.experiments.experiment import Experiment as Experiment
 from crossgcn.experiments.experiment import RepeatedRuns as RepeatedRuns
 from crossgcn.experiments.statistics import paired_difference as paired_difference

@@ -93,7 +93,7 @@ def test_minus_one_is_no_label_unless_it_is_one_of_two(
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        ([-1, -1, -1, -1], "y marks all 4 rows as unlabelled; give rows of at least two classes"),
+        ([-1, -1, -1, -1], "the target is unknown in all rows of y"),
         (["a", "a", "-1", "a"], "y has one class, 'a', in its 3 labelled rows"),
         ([0.5, 1.5, 2.5, 3.5], "Unknown label type: continuous"),
         (

@@ -56,7 +56,7 @@ def test_rows_without_a_target_are_part_of_the_graph_only() -> None:
     assert fitted.score(X, hidden, edges) == pytest.approx(
         r2_score(y[known], fitted.predict(X, edges)[known])
     )
-    with pytest.raises(BadInput, match="y is NaN in all 200 rows"):
+    with pytest.raises(BadInput, match="the target is unknown in all rows"):
         regressor().fit(X, np.full(200, np.nan))
     with pytest.raises(BadInput, match="the target is unknown in all rows"):
         fitted.score(X, np.full(200, np.nan), edges)

@@ -30,7 +30,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch_geometric.data import Data, HeteroData
 
-from crossgcn import BadInput, CrossGCNClassifier, CrossGCNRegressor, TransductiveKFold
+from crossgcn import BadInput, CrossGCNClassifier, CrossGCNRegressor
 
 X, Y, EDGES = circles()
 FRAME = pd.DataFrame(X, columns=list("abcd"))
@@ -56,27 +56,27 @@ def test_folds_are_scored_among_their_neighbours() -> None:
     search = GridSearchCV(quick, {"epochs": [10, 20]}, scoring="f1_macro", cv=cv)
     assert search.fit(FRAME, Y, **params).best_score_ > 0.95
     assert np.mean(search.predict(FRAME.iloc[::7]) == Y[::7]) > 0.95
-    found = cross_val_predict(small(), FRAME, Y, cv=TransductiveKFold(3), params=params)
+    found = cross_val_predict(small(), FRAME, Y, cv=StratifiedKFold(3), params=params)
     assert np.mean(found == Y) > 0.95
     with pytest.raises(BadInput, match=r"rows of X are not known .* data frame"):
         cross_val_score(quick, X, Y, cv=3, params=params, error_score="raise")
 
 
 def test_a_fold_is_trained_with_the_whole_graph_and_without_its_labels() -> None:
-    labels = np.where(np.arange(200) % 4 == 0, -1, Y)
-    for train, test in TransductiveKFold(3).split(FRAME, labels):
-        assert (labels[test] >= 0).all() and len(train) + len(test) == 200
-        hidden = labels.copy()
-        hidden[test] = -1
+    labelled = np.flatnonzero(np.arange(200) % 4)
+    rows = FRAME.iloc[labelled]
+    for train, test in StratifiedKFold(3).split(rows, Y[labelled]):
+        hidden = np.full(200, -1)
+        hidden[labelled[train]] = Y[labelled[train]]
         by_hand = small().fit(X, hidden, EDGES)
-        fitted = small().fit(FRAME.iloc[train], labels[train], GRAPH)
+        fitted = small(graph=GRAPH).fit(rows.iloc[train], Y[labelled[train]])
         assert weights(fitted) == weights(by_hand)
-        assert np.array_equal(fitted.predict(FRAME.iloc[test]), by_hand.predict(X)[test])
+        assert np.array_equal(fitted.predict(rows.iloc[test]), by_hand.predict(X)[labelled[test]])
 
 
 @pytest.mark.parametrize("tool", ["calibrated", "threshold"])
 def test_tools_that_fit_and_predict_on_folds(tool: str) -> None:
-    cv = TransductiveKFold(2)
+    cv = StratifiedKFold(2)
     made: Any = {
         "calibrated": lambda model: CalibratedClassifierCV(model, cv=cv),
         "threshold": lambda model: TunedThresholdClassifierCV(model, scoring="accuracy", cv=cv),
@@ -90,7 +90,7 @@ def test_tools_that_fit_and_predict_on_folds(tool: str) -> None:
 
 def test_ensembles() -> None:
     pair = [("gcn", small(epochs=20, graph=GRAPH)), ("linear", LogisticRegression())]
-    stacked = StackingClassifier(pair, cv=TransductiveKFold(3)).fit(FRAME, Y)
+    stacked = StackingClassifier(pair, cv=StratifiedKFold(3)).fit(FRAME, Y)
     assert np.mean(stacked.predict(FRAME) == Y) > 0.95
     assert np.mean(VotingClassifier(pair, voting="soft").fit(FRAME, Y).predict(FRAME) == Y) > 0.85
 
@@ -247,14 +247,6 @@ def test_a_regressor_weighs_rows_and_keeps_its_graph(model: str, tmp_path: Path)
     assert np.array_equal(loaded.predict(some), plain.predict(some))
 
 
-def test_targets_of_whole_numbers_are_no_classes_of_folds() -> None:
-    counts = np.arange(200) % 60 - 1.0  # -1 is a number here
-    counts[::4] = np.nan
-    folds = list(TransductiveKFold(4).split(X, counts))
-    held = np.sort(np.concatenate([test for _, test in folds]))
-    assert held.tolist() == np.flatnonzero(~np.isnan(counts)).tolist()
-
-
 def test_the_same_seed_in_two_threads_is_the_same_model() -> None:
     def fit(seed: int) -> bytes:
         return weights(small(epochs=3, random_state=seed).fit(X, Y, EDGES))
@@ -282,4 +274,4 @@ def test_clones_share_the_graph_and_its_features_may_be_sparse() -> None:
     copied = clone(classifier)
     assert copied.graph is graph and not hasattr(copied, "model_")
     assert copied.get_params() == classifier.get_params()
-    assert len(cross_val_score(classifier, FRAME, Y, cv=TransductiveKFold(2))) == 2
+    assert len(cross_val_score(classifier, FRAME, Y, cv=StratifiedKFold(2))) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -25,14 +26,12 @@ from crossgcn.data.graph import is_labelled
 from crossgcn.data.graph_file import read_graph, save_graph
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.estimator.graph_input import FittedGraph, features_of
+from crossgcn.estimator.graph_input import RowGraph, graph_of_rows, read_names
 from crossgcn.estimator.labels import (
     Labels,
-    find_unlabelled,
     hold_out,
-    read_labels,
+    read_known,
     read_targets,
-    tidy_labels,
     weigh_classes,
     weigh_rows,
 )
@@ -116,9 +115,9 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
                 - a square sparse matrix of SciPy, whose values are weights of edges unless all
                   are 1;
                 - PyG's ``Data``, with weights as its ``edge_weight`` (``edge_attr`` is not read).
-                  If it has features ``x``, its nodes are the graph, and ``X`` are those of them
-                  whose labels are given: all in order, or those that ``node_index`` or the index
-                  of a data frame names by number.
+                  If it has features ``x``, its nodes are the graph, and ``X`` are some of them:
+                  all in order, or those whose numbers are the ``node_index`` or the index of a
+                  data frame.
             node_index: The node of ``edge_index`` that each row is, if not its position. Edges
                 to other nodes are left out.
             sample_weight: Weight of each row in the loss; a row of weight 0 is part of the graph
@@ -128,31 +127,34 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             ValueError: If an argument cannot be used; the message says what to give.
             WorkFailed: If training diverges.
         """
-        config = self._configure()
-        X, index = self._validate(X, reset=True)
+        names = read_names(X, node_index)
+        X = self._validate(X, reset=True)
         targets, classes = read_targets(y, self.kind)
         check_consistent_length(X, targets)
-        labelled, unknown = is_labelled(targets), torch.nan if classes is None else -1
-        rows, held_out = torch.nonzero(labelled).flatten(), None
-        if self.validation_fraction is not None:
-            strata = torch.where(labelled, 0, -1) if classes is None else targets
-            rows, held_out = hold_out(strata, self.validation_fraction, config.seed)
-        rows, row_weights = weigh_rows(rows, X, sample_weight)
-        edge_index = self.graph if edge_index is None else edge_index
-        graph, places = FittedGraph.read(X, index, edge_index, node_index)
-        if edge_index is not None and not graph.has_edges:
+        edges = self.graph if edge_index is None else edge_index
+        graph, places = graph_of_rows(X, names, edges, names_in_edges=node_index is not None)
+        if edges is not None and not graph.has_edges:
             warnings.warn(
                 "no edge of edge_index joins two rows of X: the model is fitted without neighbours",
                 stacklevel=2,
             )
-        config = self._configure_targets(config, classes, graph)
+        config = self._configure(classes, graph.has_edges)
+        rows, row_weights = weigh_rows(targets, X, sample_weight)
+        held_out = rows[:0]
+        if self.validation_fraction is not None:
+            strata = None if classes is None else classes[targets[rows]]
+            rows, held_out = hold_out(rows, strata, self.validation_fraction, config.seed)
         nodes, num_outputs = torch.from_numpy(places), 1 if classes is None else len(classes)
-        y_nodes = torch.full((len(graph.ids),), unknown).to(targets)
+        unknown = torch.nan if classes is None else -1
+        y_nodes = torch.full((len(graph.names),), unknown, dtype=targets.dtype)
         y_nodes[nodes] = targets
-        train, nobody = nodes[rows], torch.empty(0, dtype=torch.long)
-        split = Split(train, nobody if held_out is None else nodes[held_out], nobody)
-        data, run = graph.to_data(y_nodes, num_outputs), Run(config, split=0)
-        trainer = Trainer(data, [split], device=self.device, node_weights=row_weights)
+        trainer = Trainer(
+            graph.to_data(y_nodes, num_outputs),
+            [Split(nodes[rows], nodes[held_out], nodes[:0])],
+            device=self.device,
+            node_weights=None if row_weights is None else row_weights[rows],
+        )
+        run = Run(config, split=0)
         model = trainer.build(run)
         try:
             result = trainer.fit(run, model)
@@ -162,22 +164,22 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
                 "learning_rate or order"
             ) from None
         if _reads_labels(model):
-            seen = torch.full_like(y_nodes, unknown)
-            seen[train] = y_nodes[train]
-            graph = graph.showing(seen, num_outputs)
+            shown = torch.full_like(y_nodes, unknown)
+            shown[nodes[rows]] = y_nodes[nodes[rows]]
+            graph = graph.with_labels(shown, num_outputs)
         model.load_state_dict(result.state)
         self.model_: NodeClassifier = model.cpu().eval()
         self.preset_ = config.model
         self.settings_: dict[str, Any] = config.model_dump(
             mode="json", include=set(config.model_settings())
         )
-        self.graph_: FittedGraph | None = graph if graph.has_edges else None
+        self.graph_: RowGraph | None = graph if graph.has_edges else None
         self.n_iter_ = len(result.history)
         self.best_epoch_ = result.best_epoch
         self.loss_curve_ = [epoch.train_loss for epoch in result.history]
         self.validation_scores_: list[float] | None = None
         self.validation_rows_: NDArray[np.int64] | None = None
-        if held_out is not None:
+        if len(held_out):
             sign = METRICS[config.metric or "accuracy"].sign
             self.validation_scores_ = [sign * e.validation_score for e in result.history]
             self.validation_rows_ = held_out.numpy()
@@ -185,61 +187,54 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             self.classes_: Labels = classes
         return self
 
-    def _configure(self) -> RunConfig:
-        """Return the checked parameters that do not depend on the targets."""
+    def _configure(self, classes: Labels | None, has_edges: bool) -> RunConfig:
+        """Return the checked parameters, with the defaults for these targets and edges."""
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
         settings = {
             name: value
             for name, value in self.get_params().items()
-            if name in RunConfig.model_fields and name != "class_weight"
+            if name in RunConfig.model_fields
         }
+        takes_hops = get_preset(self.model).inputs == "hops"
+        task = task_of_outputs(1 if classes is None else len(classes))
         defaults: dict[str, Any] = {"dropout": 0.2}
-        if get_preset(self.model).inputs == "features":
+        if takes_hops and not has_edges:
+            settings["label_features"] = False
+        if not takes_hops:
             defaults["bias"] = True
         if self.validation_fraction is None:
-            if get_preset(self.model).inputs == "hops":
-                defaults["epochs"] = _EPOCHS_WITHOUT_VALIDATION
             for name in ("patience", "metric"):
                 if settings[name] is not None:
                     raise BadInput(
                         f"{name} is {settings[name]!r}, but no rows are held out; give "
                         f"validation_fraction, for example 0.2, or leave out {name}"
                     )
+            if takes_hops:
+                defaults["epochs"] = _EPOCHS_WITHOUT_VALIDATION
+        if self.metric is not None:
+            check_metric(self.metric, task)
+        elif takes_hops or task == "regression":
+            defaults["metric"] = DEFAULT_METRICS[task]
+        if classes is not None:
+            settings["class_weight"] = weigh_classes(settings["class_weight"], classes)
         config = RunConfig.create(defaults=defaults, seed=seed, **settings)
         if config.order is None and has_orders(config.model):
             config = config.model_copy(update={"order": first_layer_crosses(2, config.num_layers)})
         return config
 
-    def _configure_targets(
-        self, config: RunConfig, classes: Labels | None, graph: FittedGraph
-    ) -> RunConfig:
-        """Add the settings that depend on the targets and the edges."""
-        task = task_of_outputs(1 if classes is None else len(classes))
-        more: dict[str, Any] = {}
-        if config.metric is not None:
-            check_metric(config.metric, task)
-        elif task == "regression" or config.takes_hops:
-            more["metric"] = DEFAULT_METRICS[task]
-        if classes is not None:
-            more["class_weight"] = weigh_classes(getattr(self, "class_weight", None), classes)
-        if config.takes_hops and not graph.has_edges:
-            more["label_features"] = False
-        return config.model_copy(update=more)
-
-    def _validate(self, X: Any, *, reset: bool) -> tuple[Any, pd.Index[Any] | None]:
-        """Return features as a 32-bit array or CSR matrix, and the index of a data frame.
+    def _validate(self, X: Any, *, reset: bool) -> Any:
+        """Return features as a 32-bit array or CSR matrix.
 
         ``fit`` resets the number and the names of the features.
         """
-        index = X.index if isinstance(X, pd.DataFrame) else None
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=reset, copy=True)
         if not isinstance(X, np.ndarray):
             # Dropout would treat a stored zero, or one entry in two parts, unlike other entries.
             X.sum_duplicates()
             X.eliminate_zeros()
-        return X, index
+        return X
 
     def score(
         self,
@@ -255,17 +250,11 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         The arguments are those of :meth:`fit`, for these rows, and the weight of each row.
         """
         predicted = self.predict(X, edge_index, node_index=node_index)
-        truth = read_labels(y)
-        unknown = pd.isna(truth)
-        if self.kind == "classifier":
-            unknown = find_unlabelled(truth, self.classes_)
-        check_consistent_length(truth, predicted)
-        if unknown.all():
-            raise BadInput("the target is unknown in all rows of y; give rows that have one")
-        weight = None if sample_weight is None else column_or_1d(sample_weight)[~unknown]
+        truth, known = read_known(y, self.kind, getattr(self, "classes_", None))
+        check_consistent_length(known, predicted)
+        weight = None if sample_weight is None else column_or_1d(sample_weight)[known]
         score = accuracy_score if self.kind == "classifier" else r2_score
-        truth = tidy_labels(truth[~unknown])
-        return float(score(truth, predicted[~unknown], sample_weight=weight))
+        return float(score(truth, predicted[known], sample_weight=weight))
 
     def _score_rows(self, X: Any, edge_index: Any, node_index: Any) -> NDArray[np.float64]:
         """Return the output of the model for every row, ``[rows, channels]``.
@@ -280,27 +269,27 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _locate(
         self, X: Any, edge_index: Any, node_index: Any = None
-    ) -> tuple[FittedGraph, NDArray[np.int64]]:
+    ) -> tuple[RowGraph, NDArray[np.int64]]:
         """Return the graph in which rows are scored, and the node that each row is.
 
         Without edges, rows are nodes of the graph of the fit.
         """
         check_is_fitted(self, "model_")
-        X, index = self._validate(X, reset=False)
+        names = read_names(X, node_index)
+        X = self._validate(X, reset=False)
         fitted = self.graph_
         if fitted is not None and edge_index is None:
-            places = fitted.find(X, index, node_index)
+            places = fitted.find(X, names)
             return fitted.with_rows(X, places), places
-        graph, places = FittedGraph.read(X, index, edge_index, node_index)
+        graph, places = graph_of_rows(X, names, edge_index, names_in_edges=node_index is not None)
         if fitted is None and graph.has_edges:
             raise BadInput(
                 "the model was fitted without edges and has no use for any; leave them out, or "
                 "give them to fit"
             )
         if fitted is not None and fitted.labels is not None:
-            named = node_index is not None or not isinstance(graph.ids, pd.RangeIndex)
-            graph = graph.showing_labels_of(fitted, named=named)
-            if graph.has_edges and graph.labels is not None and not graph.labels.known.any():
+            graph = graph.with_labels_of(fitted)
+            if graph.has_edges and not (graph.labels and graph.labels.known.any()):
                 warnings.warn(
                     "no row of X is known as a training row, so the labels of neighbours are left "
                     "out; give the training rows among X, all rows of the fit in their order, or "
@@ -339,25 +328,29 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         as ``None``, and nothing about the epochs.
         """
         check_is_fitted(self, "model_")
-        folder, names = Path(folder), getattr(self, "feature_names_in_", None)
-        parameters = {name: _plain(value) for name, value in self.get_params().items()}
-        extra: dict[str, Any] = {self.kind: parameters | {"graph": None}}
+        folder, columns = Path(folder), getattr(self, "feature_names_in_", None)
+        parameters = self.get_params() | {"graph": None}
+        if isinstance(parameters.get("class_weight"), Mapping):
+            parameters["class_weight"] = list(parameters["class_weight"].items())
+        extra: dict[str, Any] = {
+            self.kind: json.loads(json.dumps(parameters, default=_to_plain_python))
+        }
         classes = ["target"]
         if self.kind == "classifier":
             extra["labels"] = {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}
             classes = list(map(str, self.classes_.tolist()))
         (folder / _GRAPH).unlink(missing_ok=True)
         if self.graph_ is not None:
-            extra["rows"] = self.graph_.ids.tolist()
+            extra["rows"] = self.graph_.names.tolist()
             if not all(isinstance(name, int | str) for name in extra["rows"]):
                 raise BadInput(
                     "nodes are named by neither numbers nor texts, so the graph cannot be saved"
                 )
             folder.mkdir(parents=True, exist_ok=True)
-            num_classes = 2 if self.graph_.y is None else self.model_.num_outputs
-            save_graph(folder / _GRAPH, self.graph_.to_data(self.graph_.y, num_classes))
+            data = self.graph_.to_data(self.graph_.y, self.model_.num_outputs)
+            save_graph(folder / _GRAPH, data)
             extra["files"] = sha256_of_files(folder, [_GRAPH])
-        space = None if names is None else FeatureSpace.named(list(names))
+        space = None if columns is None else FeatureSpace.named(list(columns))
         save_model(
             folder,
             self.model_.state_dict(),
@@ -398,11 +391,10 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         if "files" in extra:
             again = "copy the whole folder again, or save the estimator again"
             refuse_changed_files(folder, extra["files"], again)
-            data, ids = read_graph(folder / _GRAPH), pd.Index(extra["rows"])
-            graph = FittedGraph(ids, features_of(data), data.edge_index, data.get("edge_weight"))
+            data = read_graph(folder / _GRAPH)
+            loaded.graph_ = RowGraph.from_data(data, pd.Index(extra["rows"]))
             if _reads_labels(saved.model):
-                graph = graph.showing(data.y, saved.model.num_outputs)
-            loaded.graph_ = graph
+                loaded.graph_ = loaded.graph_.with_labels(data.y, saved.model.num_outputs)
         return loaded
 
     def __sklearn_clone__(self) -> Self:
@@ -424,14 +416,6 @@ def _reads_labels(model: NodeClassifier) -> bool:
     return isinstance(model, CrossHops) and model.plan.num_labels > 0
 
 
-def _plain(value: Any) -> Any:
+def _to_plain_python(value: Any) -> Any:
     """Return a parameter for JSON; a generator of random numbers becomes ``None``."""
-    if isinstance(value, np.random.RandomState):
-        return None
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        value = list(value.items())
-    if isinstance(value, list | tuple):
-        return [_plain(element) for element in value]
-    return value
+    return None if isinstance(value, np.random.RandomState) else value.tolist()

@@ -43,14 +43,13 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
     of the fit. A row without neighbours of known label gets the mean label instead.
 
     Cross-validation selects rows of ``X``. Give the whole graph with the features of all nodes as
-    ``graph``, and ``X`` as a data frame, whose index tells the nodes; each fold is then trained
-    on all nodes, without the labels of the others::
+    ``graph``, and the labelled rows as a data frame whose index is the number of each node; each
+    fold is then trained on all nodes, without the labels of the others::
 
         graph = Data(x=torch.from_numpy(X), edge_index=edge_index)
-        search = GridSearchCV(
-            CrossGCNClassifier(graph=graph), {"order": [1, 2]}, cv=TransductiveKFold(5)
-        )
-        search.fit(pd.DataFrame(X), y)
+        rows = pd.DataFrame(X).iloc[labelled]
+        search = GridSearchCV(CrossGCNClassifier(graph=graph), {"order": [1, 2]})
+        search.fit(rows, y[labelled])
 
     With metadata routing, ``edge_index=graph`` may be an argument of ``fit`` instead.
 
