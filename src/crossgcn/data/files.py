@@ -6,10 +6,7 @@ import errno
 import hashlib
 import json
 import os
-import platform
-import shutil
 import stat
-import time
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -60,72 +57,48 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise
-        size, free = temporary.stat().st_size, shutil.disk_usage(path.parent).free
-        raise OSError(
-            error.errno,
-            f"{error.strerror}: it needs more than {size:,} bytes, {free:,} are free; free some "
-            "space, or write to another disk",
-            str(path),
-        ) from error
+        error.filename = str(path)  # a full disk does not say which file was written
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
 
-LOCK, OWNER = ".lock", ".lock.txt"
+LOCK = ".lock"
 
 
 @contextmanager
-def holding(folder: Path, out: Path | None = None) -> Iterator[None]:
+def holding(folder: Path) -> Iterator[None]:
     """Make a folder and lock it for this process, until the block ends or the process dies.
 
     A process may lock a folder that it holds once more.
 
-    Args:
-        out: The folder to name in errors, if it is another one.
-
     Raises:
-        BadInput: If another process holds it, with its number, host and start.
+        BadInput: If another process holds it.
     """
-    out = out or folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder.resolve() / LOCK, is_singleton=True, thread_local=False)
         lock.acquire(blocking=False)
     except Timeout:
         raise BadInput(
-            f"{out} is being written by {_read_owner(folder / OWNER)}; wait for it, or give "
-            "another folder"
+            f"{folder} is being written by another process; wait for it, or give another folder"
         ) from None
     except OSError as error:
-        raise BadInput(f"{out}: cannot be made ({error.strerror}); give another folder") from None
+        raise BadInput(
+            f"{folder}: cannot be made ({error.strerror}); give another folder"
+        ) from None
     try:
-        if lock.lock_counter == 1:
-            started = time.strftime("%Y-%m-%d %H:%M:%S %Z")
-            owner = f"process {os.getpid()} on {platform.node()}, started {started}"
-            with suppress(OSError):  # a full disk is told of by what is written next
-                (folder / OWNER).write_text(owner, encoding="utf-8")
         yield
     finally:
         if lock.lock_counter == 1:
-            # Before the lock is released, so that no other process's files are removed.
-            with suppress(OSError):
-                (folder / OWNER).unlink()
+            with suppress(OSError):  # before the lock is released: another process's file stays
                 (folder / LOCK).unlink()
         lock.release()
 
 
-def _read_owner(path: Path) -> str:
-    with suppress(OSError, ValueError):
-        if owner := read_bytes(path).decode():
-            return owner
-    return "another process"  # which has not written this yet
-
-
 def is_empty(folder: Path) -> bool:
-    """Return whether a folder holds nothing but locks and what killed processes left."""
-    return all(path.name in (LOCK, OWNER) or path.suffix == PART for path in folder.iterdir())
+    """Return whether a folder holds nothing but a lock and what killed processes left."""
+    return all(path.name == LOCK or path.suffix == PART for path in folder.iterdir())
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -206,9 +179,6 @@ Arrays = dict[str, NDArray[Any]]
 
 _UNPACKED_BYTES, _UNPACKED_RATIO = 1 << 30, 100
 
-# Zip entries carry a time: always the earliest possible one, so that bytes are reproducible.
-_NO_TIME = (1980, 1, 1, 0, 0, 0)
-
 
 def read_npz(path: Path) -> Arrays:
     """Read every array of an ``.npz`` file; refuse any that needs unpickling."""
@@ -258,15 +228,10 @@ def unpack_limit(path: Path) -> int:
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays to a compressed ``.npz`` file, atomically and with reproducible bytes."""
     try:
-        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-            for name, array in arrays.items():
-                entry = zipfile.ZipInfo(f"{name}.npy", _NO_TIME)
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                entry.create_system = 3
-                with archive.open(entry, "w", force_zip64=True) as member:
-                    np.lib.format.write_array(
-                        member, np.ascontiguousarray(array), allow_pickle=False
-                    )
+        with replacing(path) as file:
+            contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+            # Every entry has the same time, so the same arrays give the same bytes.
+            np.savez_compressed(file, **contiguous)  # type: ignore[arg-type]
     except FileNotFoundError as error:
         raise BadInput(f"{path}: its folder does not exist; make {path.parent} first") from error
     except OSError as error:
