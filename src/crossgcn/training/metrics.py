@@ -1,14 +1,14 @@
 """Metrics of predictions, as scikit-learn defines them, and which one fits which task.
 
-To add one, write its function and an entry of :data:`METRICS`. The command line shows the names,
-so this module imports NumPy and scikit-learn only to compute.
+To add one, write an entry of :data:`METRICS` and compute it in :func:`compute`. The command line
+shows the names, so this module imports NumPy and scikit-learn only to compute.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,130 +24,17 @@ Task = Literal["binary", "multiclass", "regression"]
 _CALIBRATION_BINS = 10
 
 
-def _accuracy(y: Array, scores: Array, positive: int) -> Any:
-    from sklearn.metrics import accuracy_score
-
-    return accuracy_score(y, scores.argmax(axis=1))
-
-
-def _balanced_accuracy(y: Array, scores: Array, positive: int) -> Any:
-    from sklearn.metrics import balanced_accuracy_score
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a predicted class without nodes
-        return balanced_accuracy_score(y, scores.argmax(axis=1))
-
-
-def _f1_macro(y: Array, scores: Array, positive: int) -> Any:
-    from sklearn.metrics import f1_score
-
-    return f1_score(y, scores.argmax(axis=1), average="macro", zero_division=0)
-
-
-def _roc_auc(y: Array, scores: Array, positive: int) -> Any:
-    """Compute scikit-learn's ``roc_auc_score``, by ranks: fast enough for every epoch."""
-    import numpy as np
-
-    def of_class(is_class: Array, margins: Array) -> Any:
-        _, place, counts = np.unique(margins, return_inverse=True, return_counts=True)
-        ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
-        positives = is_class.sum()
-        pairs = positives * (len(is_class) - positives)
-        return (ranks[is_class].sum() - positives * (positives + 1) / 2) / pairs
-
-    return _one_against_the_others(of_class, y, scores, positive)
-
-
-def _average_precision(y: Array, scores: Array, positive: int) -> Any:
-    from sklearn.metrics import average_precision_score
-
-    return _one_against_the_others(average_precision_score, y, scores, positive)
-
-
-def _one_against_the_others(
-    of_class: Callable[[Array, Array], Any], y: Array, scores: Array, positive: int
-) -> Any:
-    """Compute a metric of the positive class of two, or the mean over several classes."""
-    import numpy as np
-
-    is_class = np.arange(scores.shape[1]) == y[:, None]
-    present = np.flatnonzero(is_class.any(axis=0) & ~is_class.all(axis=0))
-    if not present.size:
-        return math.nan
-    if scores.shape[1] == 2:
-        # The margin ranks as the probability does, but never saturates.
-        return of_class(is_class[:, positive], (scores - scores[:, ::-1])[:, positive])
-    probabilities = _softmax(scores)
-    return np.mean([of_class(is_class[:, c], probabilities[:, c]) for c in present])
-
-
-def _log_loss(y: Array, scores: Array, positive: int) -> Any:
-    from sklearn.metrics import log_loss
-
-    return log_loss(y, _softmax(scores), labels=list(range(scores.shape[1])))
-
-
-def _brier(y: Array, scores: Array, positive: int) -> Any:
-    import numpy as np
-
-    is_class = np.arange(scores.shape[1]) == y[:, None]
-    return np.square(_softmax(scores) - is_class).sum(axis=1).mean() / 2
-
-
-def _calibration_error(y: Array, scores: Array, positive: int) -> Any:
-    """Compute the mean gap between confidence and accuracy, over bins of confidence."""
-    import numpy as np
-
-    probabilities = _softmax(scores)
-    confidence, is_correct = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
-    bins = np.minimum((confidence * _CALIBRATION_BINS).astype(int), _CALIBRATION_BINS - 1)
-    gaps = [
-        abs(confidence[bins == each].mean() - is_correct[bins == each].mean())
-        * (bins == each).mean()
-        for each in np.unique(bins)
-    ]
-    return sum(gaps)
-
-
-def _softmax(scores: Array) -> Array:
-    from scipy.special import softmax
-
-    probabilities: Array = softmax(scores, axis=1)
-    return probabilities
-
-
-def _r2(y: Array, scores: Array, positive: int) -> Any:
-    from sklearn.metrics import r2_score
-
-    return r2_score(y, scores[:, 0]) if len(y) > 1 else math.nan
-
-
-def _rmse(y: Array, scores: Array, positive: int) -> Any:
-    from sklearn.metrics import root_mean_squared_error
-
-    return root_mean_squared_error(y, scores[:, 0])
-
-
-def _mae(y: Array, scores: Array, positive: int) -> Any:
-    from sklearn.metrics import mean_absolute_error
-
-    return mean_absolute_error(y, scores[:, 0])
-
-
 @dataclass(frozen=True)
 class Metric:
     """A metric of classes or of numbers.
 
     Attributes:
         title: How it is shown.
-        function: Takes labels; scores ``[nodes, classes]`` before softmax, or numbers
-            ``[nodes, 1]``; and the positive class of two. NaN where it is not defined.
         of_numbers: It is for numbers, not for classes.
         shown: How its values are shown.
     """
 
     title: str
-    function: Callable[[Array, Array, int], Any]
     greater_is_better: bool = True
     of_numbers: bool = False
     shown: Literal["percent", "number", "in unit of target"] = "percent"
@@ -163,19 +50,17 @@ class Metric:
 
 
 METRICS: Mapping[str, Metric] = {
-    "accuracy": Metric("accuracy", _accuracy),
-    "roc_auc": Metric("ROC-AUC", _roc_auc),
-    "average_precision": Metric("average precision", _average_precision),
-    "balanced_accuracy": Metric("balanced accuracy", _balanced_accuracy),
-    "f1_macro": Metric("macro F1", _f1_macro),
-    "log_loss": Metric("log loss", _log_loss, greater_is_better=False, shown="number"),
-    "brier": Metric("Brier score", _brier, greater_is_better=False, shown="number"),
-    "calibration_error": Metric("calibration error", _calibration_error, greater_is_better=False),
-    "r2": Metric("R²", _r2, of_numbers=True, shown="number"),
-    "rmse": Metric(
-        "RMSE", _rmse, greater_is_better=False, of_numbers=True, shown="in unit of target"
-    ),
-    "mae": Metric("MAE", _mae, greater_is_better=False, of_numbers=True, shown="in unit of target"),
+    "accuracy": Metric("accuracy"),
+    "roc_auc": Metric("ROC-AUC"),
+    "average_precision": Metric("average precision"),
+    "balanced_accuracy": Metric("balanced accuracy"),
+    "f1_macro": Metric("macro F1"),
+    "log_loss": Metric("log loss", greater_is_better=False, shown="number"),
+    "brier": Metric("Brier score", greater_is_better=False, shown="number"),
+    "calibration_error": Metric("calibration error", greater_is_better=False),
+    "r2": Metric("R²", of_numbers=True, shown="number"),
+    "rmse": Metric("RMSE", greater_is_better=False, of_numbers=True, shown="in unit of target"),
+    "mae": Metric("MAE", greater_is_better=False, of_numbers=True, shown="in unit of target"),
 }
 """Every metric by name. Of several classes, ROC-AUC and average precision are means over the
 classes, each against the others. Of two, average precision is that of :func:`positive_class`."""
@@ -249,11 +134,79 @@ def evaluate(y: Array, scores: Array, positive: int | None = None) -> dict[str, 
 
 
 def compute(name: str, y: Array, scores: Array, positive: int | None = None) -> float:
-    """Return one metric; see :func:`evaluate`."""
+    """Return one metric, NaN where it is not defined; see :func:`evaluate`."""
     import numpy as np
 
     scores = scores.astype(np.float64)
     if not np.isfinite(scores).all():
         return math.nan
+    if METRICS[name].of_numbers:
+        return float(_compute_of_numbers(name, y, scores[:, 0]))
     positive = positive_class(y) if positive is None else positive
-    return float(METRICS[name].function(y, scores, positive))
+    return float(_compute_of_classes(name, y, scores, positive))
+
+
+def _compute_of_numbers(name: str, y: Array, predicted: Array) -> Any:
+    from sklearn import metrics
+
+    if name == "r2":
+        return metrics.r2_score(y, predicted) if len(y) > 1 else math.nan
+    if name == "rmse":
+        return metrics.root_mean_squared_error(y, predicted)
+    return metrics.mean_absolute_error(y, predicted)
+
+
+def _compute_of_classes(name: str, y: Array, scores: Array, positive: int) -> Any:
+    import numpy as np
+    from scipy.special import softmax
+    from sklearn import metrics
+
+    predicted = scores.argmax(axis=1)
+    if name == "accuracy":
+        return metrics.accuracy_score(y, predicted)
+    if name == "balanced_accuracy":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a predicted class without nodes
+            return metrics.balanced_accuracy_score(y, predicted)
+    if name == "f1_macro":
+        return metrics.f1_score(y, predicted, average="macro", zero_division=0)
+    probabilities = softmax(scores, axis=1)
+    if name == "log_loss":
+        return metrics.log_loss(y, probabilities, labels=list(range(scores.shape[1])))
+    if name == "calibration_error":
+        return _calibration_error(probabilities.max(axis=1), predicted == y)
+    is_class = np.arange(scores.shape[1]) == y[:, None]
+    if name == "brier":
+        return np.square(probabilities - is_class).sum(axis=1).mean() / 2
+    of_class = {"roc_auc": _roc_auc, "average_precision": metrics.average_precision_score}[name]
+    present = np.flatnonzero(is_class.any(axis=0) & ~is_class.all(axis=0))
+    if not present.size:
+        return math.nan
+    if scores.shape[1] == 2:
+        # The margin ranks as the probability does, but never saturates.
+        return of_class(is_class[:, positive], (scores - scores[:, ::-1])[:, positive])
+    return np.mean([of_class(is_class[:, c], probabilities[:, c]) for c in present])
+
+
+def _roc_auc(is_class: Array, margins: Array) -> Any:
+    """Compute scikit-learn's ``roc_auc_score``, by ranks: fast enough for every epoch."""
+    import numpy as np
+
+    _, place, counts = np.unique(margins, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    positives = is_class.sum()
+    pairs = positives * (len(is_class) - positives)
+    return (ranks[is_class].sum() - positives * (positives + 1) / 2) / pairs
+
+
+def _calibration_error(confidence: Array, is_correct: Array) -> Any:
+    """Compute the mean gap between confidence and accuracy, over bins of confidence."""
+    import numpy as np
+
+    bins = np.minimum((confidence * _CALIBRATION_BINS).astype(int), _CALIBRATION_BINS - 1)
+    gaps = [
+        abs(confidence[bins == each].mean() - is_correct[bins == each].mean())
+        * (bins == each).mean()
+        for each in np.unique(bins)
+    ]
+    return sum(gaps)
