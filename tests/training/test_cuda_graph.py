@@ -39,7 +39,6 @@ def recording(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (loop, rows_module):
         monkeypatch.setattr(module, "capture", recorded_on_the_cpu)
     monkeypatch.setattr(full_batch, "can_be_recorded", lambda model, device: True)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
 
 
 def train(data: Data, epochs: int, device: str = "cpu") -> TrainedModel:

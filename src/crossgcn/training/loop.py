@@ -145,7 +145,8 @@ class Scorer(ABC):
 
     def __init__(self, model: NodeClassifier, config: RunConfig, y: Tensor, labels: Tensor) -> None:
         self.model, self.precision, self.labels = model, config.precision, labels
-        self.metric = config.metric if model.target_scale is None else config.metric or "r2"
+        self.metric = selecting_metric(config.metric, model.num_outputs)
+        self._wants_all_metrics = config.metric is not None or model.num_outputs == 1
         self.positive = positive_class(y.numpy(force=True)) if model.num_outputs == 2 else None
 
     @abstractmethod
@@ -153,16 +154,15 @@ class Scorer(ABC):
         """Return the loss, the accuracy, and the scores of the nodes."""
 
     def check_metric(self) -> None:
-        """Refuse a metric that does not fit the target or the labels of these nodes."""
-        metric = selecting_metric(self.metric, self.model.num_outputs)
-        if metric != "accuracy":
-            check_defined(metric, self.labels.numpy(force=True), self.model.num_outputs)
+        """Refuse a metric that is not defined on the labels of these nodes."""
+        if self.metric != "accuracy":
+            check_defined(self.metric, self.labels.numpy(force=True), self.model.num_outputs)
 
     @torch.no_grad()
     def __call__(self) -> tuple[Tensor, Tensor]:
         """Return the loss, and the metric that selects, negated if smaller values are better."""
         loss, accuracy, scores = self.score()
-        if self.metric is None or self.metric == "accuracy":
+        if self.metric == "accuracy":
             return loss, accuracy
         value = compute(self.metric, *self._as_arrays(scores), self.positive)
         value *= METRICS[self.metric].sign
@@ -172,7 +172,7 @@ class Scorer(ABC):
     def evaluate(self) -> dict[str, float]:
         """Return every metric of the task; the accuracy alone if no metric was chosen."""
         _, accuracy, scores = self.score()
-        if self.metric is None:
+        if not self._wants_all_metrics:
             return {"accuracy": float(accuracy)}
         return evaluate(*self._as_arrays(scores), self.positive)
 
@@ -189,16 +189,20 @@ class Scorer(ABC):
 class Selection:
     """Keeps the weights of the first epoch of strictly best validation score (NOTE[D6]).
 
-    All tensors stay on the model's device, so that no epoch waits for a GPU. If a loss or the
-    selected weights are not finite, the model is no longer ``sound``, and nothing more is kept.
+    Without validation nodes, it keeps those of the last epoch. All tensors stay on the model's
+    device, so that no epoch waits for a GPU. If a loss or the selected weights are not finite, the
+    model is no longer ``sound``, and nothing more is kept.
 
     Args:
         model: At the start of training.
         patience: Epochs without improvement after which training ends; ``None`` for never.
+        validates: Whether there are validation nodes.
     """
 
-    def __init__(self, model: nn.Module, epochs: int, patience: int | None) -> None:
-        self.patience = epochs if patience is None else patience
+    def __init__(
+        self, model: nn.Module, epochs: int, patience: int | None, *, validates: bool
+    ) -> None:
+        self.patience, self.validates = epochs if patience is None else patience, validates
         self.live = {name: value.detach() for name, value in model.state_dict().items()}
         self.best = {name: value.clone() for name, value in self.live.items()}
         device = next(iter(self.live.values())).device
@@ -221,52 +225,35 @@ class Selection:
         """Record the metrics of one more epoch, and keep its weights if they are the best.
 
         Args:
-            validation: The loss and the score of the validation nodes.
+            validation: The loss and the score of the validation nodes, if there are any.
         """
-        finite = loss.isfinite()
+        finite, score = loss.isfinite(), self.epoch.double()  # every epoch is the best so far
         if validation is None:
             validation = (self._unknown, self._unknown)
         else:
-            finite = finite & validation[0].isfinite()
-        better = self.sound & finite & (validation[1] > self.best_score)
+            finite, score = finite & validation[0].isfinite(), validation[1]
+        better = self.sound & finite & (score > self.best_score)
         better = better & (self.epoch - self.best_epoch < self.patience)
         # On a GPU, asking whether it is better would wait; there everything is computed.
         may_be_better = better.is_cuda or bool(better)
         if may_be_better:
-            weights_are_finite = self._weights_are_finite()
-            finite = finite & (weights_are_finite | ~better)
-            better = better & weights_are_finite
+            weights = torch.stack([value.isfinite().all() for value in self.live.values()]).all()
+            finite = finite & (weights | ~better)
+            better = better & weights
         self.sound &= finite
         test = self._unknown if test_accuracy is None else test_accuracy
         row = torch.stack([x.double() for x in (loss, accuracy, *validation, test, self.sound)])
         self.history.index_copy_(0, self.epoch.view(1), row.unsqueeze(0))
         self.epoch += 1
         if may_be_better:
-            self._keep(better, validation[1])
+            for name, value in self.live.items():
+                self.best[name].copy_(torch.where(better, value, self.best[name]))
+            self.best_score.copy_(torch.where(better, score, self.best_score))
+            self.best_epoch.copy_(torch.where(better, self.epoch, self.best_epoch))
 
     def goes_on(self) -> bool:
         """Whether the model has not diverged and may still improve."""
         return bool(self.sound & (self.epoch - self.best_epoch < self.patience))
-
-    def keep_last(self) -> None:
-        """Select the last epoch: the rule where no validation nodes select one."""
-        self.sound &= self._weights_are_finite()
-        self.history[self.epoch - 1, 5] = self.sound.double()
-        self._keep(self.sound, self._unknown)
-
-    def _weights_are_finite(self) -> Tensor:
-        return torch.stack([value.isfinite().all() for value in self.live.values()]).all()
-
-    def _keep(self, better: Tensor, score: Tensor) -> None:
-        for name, value in self.live.items():
-            self.best[name].copy_(torch.where(better, value, self.best[name]))
-        self.best_score.copy_(torch.where(better, score, self.best_score))
-        self.best_epoch.copy_(torch.where(better, self.epoch, self.best_epoch))
-
-    def restore(self) -> None:
-        """Put the selected weights into the model."""
-        for name, value in self.live.items():
-            value.copy_(self.best[name])
 
     def tensors(self) -> list[Tensor]:
         """Return all tensors that :meth:`record` changes in place."""
@@ -283,8 +270,10 @@ class Selection:
                 metrics.append(EpochMetrics(epoch, loss, train, validation_loss, score, curve))
         return metrics
 
-    def refuse_divergence(self, *, validates: bool) -> None:
-        """Raise :class:`Diverged` if the model is not sound."""
+    def restore(self) -> None:
+        """Put the selected weights into the model; raise :class:`Diverged` if it is not sound."""
+        for name, value in self.live.items():
+            value.copy_(self.best[name])
         if self.sound:
             return
         epochs = len(self.metrics())  # nothing is sound after the first epoch that is not
@@ -292,7 +281,7 @@ class Selection:
         what = "a weight became infinite"
         if not math.isfinite(train_loss):
             what = f"the loss became {train_loss}"
-        elif validates and not math.isfinite(validation_loss):
+        elif self.validates and not math.isfinite(validation_loss):
             what = f"the validation loss became {validation_loss}"
         raise Diverged(f"training diverged: {what} in epoch {epochs + 1}")
 
@@ -336,7 +325,8 @@ def fit(
     validation = step.scorer(split.validation) if split.validation.numel() else None
     if validation is not None:
         validation.check_metric()
-    selection = Selection(step.model, config.epochs, config.patience if validation else None)
+    validates = validation is not None
+    selection = Selection(step.model, config.epochs, config.patience, validates=validates)
 
     def run_epoch() -> None:
         step.run()
@@ -353,22 +343,18 @@ def fit(
         run()
         if epoch % epochs_per_wait and epoch != config.epochs:
             continue
-        if step.capturable:
-            torch.cuda.synchronize(step.device)
+        goes_on = selection.goes_on()  # waits for a GPU
         if on_metrics is not None:
             for metrics in selection.metrics(first=reported):
                 on_metrics(metrics)
         report(epoch - reported)
         reported = epoch
-        if not selection.goes_on():
+        if not goes_on:
             break
-    if reported < config.epochs and bool(selection.sound):
+    if reported < config.epochs and selection.sound:
         report(config.epochs - reported)  # stopped early: there is nothing left to do
     del run  # a CUDA graph keeps memory
-    if validation is None:
-        selection.keep_last()
-    selection.restore()
     step.release()
-    selection.refuse_divergence(validates=validation is not None)
+    selection.restore()
     tested = (curve or step.scorer(split.test)).evaluate() if split.test.numel() else None
     return selection.result(tested)

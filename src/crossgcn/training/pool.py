@@ -101,8 +101,8 @@ _SECONDS_OF_LOOKING = 0.2
 """Epochs are timed this long before the work left is estimated, all in CPU time."""
 
 
-class _WorthSharing(Exception):
-    """Much work is left: stop this run, and let several processes train it and the others."""
+class _Stopped(Exception):
+    """End this run: other processes train it, or the main process has stopped."""
 
 
 def is_worth_sharing(seconds: float, done: int, left: int) -> bool:
@@ -129,22 +129,17 @@ def _share(
         timed = timed or (now, done)
         if is_worth_sharing(now - timed[0], done - timed[1], total - done):
             report(-of_run)
-            raise _WorthSharing
+            raise _Stopped
 
-    left, started = list(queue), time.process_time()
-    while left:
-        position, run = left[0]
+    for finished, (position, run) in enumerate(queue):
         of_run = 0
         try:
             result = trainer.train(run, count)
-        except _WorthSharing:
-            break
+        except _Stopped:
+            left = queue[finished:]
+            yield from _in_processes(trainer, left, min(workers, len(left)), report)
+            return
         yield position, result
-        del left[0]
-        if is_worth_sharing(time.process_time() - started, len(queue) - len(left), len(left)):
-            break
-    if left:
-        yield from _in_processes(trainer, left, min(workers, len(left)), report)
 
 
 def _in_processes(
@@ -188,10 +183,6 @@ def _interrupts_held() -> Iterator[None]:
 
 
 _worker: tuple[Trainer, Any, Any] | None = None
-
-
-class _Stopped(Exception):
-    """The main process has stopped; end this run."""
 
 
 def _start_worker(trainer: Trainer, done: Any, stop: Any) -> None:
