@@ -47,21 +47,25 @@ class HopPlan:
             raise BadInput(f"hops is {self.hops}; give at least 1")
 
     @property
-    def num_columns(self) -> int:
-        """Number of columns in all."""
-        labels = self.label_hops * (self.num_labels + 1)
-        directions = 2 if self.directed else 1
-        return self.num_features + directions * (self.hops * self.num_features + 1 + labels)
+    def sides(self) -> tuple[str, ...]:
+        """What tells kinds of neighbours apart: nothing, or ``in-`` and ``out-``."""
+        return ("in-", "out-") if self.directed else ("",)
 
     @property
     def num_blocks(self) -> int:
-        """Number of blocks of means over neighbours: one per hop and direction."""
-        return self.hops * (2 if self.directed else 1)
+        """Number of blocks of means over neighbours: one per hop and side."""
+        return self.hops * len(self.sides)
 
     @property
     def label_hops(self) -> int:
         """How far labels are seen: two hops at most."""
         return min(self.hops, 2) if self.num_labels else 0
+
+    @property
+    def num_columns(self) -> int:
+        """Number of columns in all."""
+        means, labels = self.hops * self.num_features, self.label_hops * (self.num_labels + 1)
+        return self.num_features + len(self.sides) * (means + 1 + labels)
 
     def name_columns(
         self, features: Sequence[str], labels: Sequence[str] = (), relation: str = "neighbours"
@@ -73,15 +77,14 @@ class HopPlan:
             labels: Names of the columns of a label.
             relation: What neighbours are called, for example ``"friends"``.
         """
-        sides = ["in-", "out-"] if self.directed else [""]
         places = [
             f"{side}{relation}" if hop == 1 else f"{hop} {side}hops"
             for hop in range(1, self.hops + 1)
-            for side in sides
+            for side in self.sides
         ]
         names = list(features) + [f"{place}: {name}" for place in places for name in features]
-        names += [f"number of {side}{relation}" for side in sides]
-        for place in places[: self.label_hops * len(sides)]:
+        names += [f"number of {side}{relation}" for side in self.sides]
+        for place in places[: self.label_hops * len(self.sides)]:
             names += [*(f"{place}: {name}" for name in labels), f"{place}: known labels"]
         return names
 
@@ -122,40 +125,35 @@ class HopColumns:
         device: torch.device | None = None,
     ) -> None:
         self.plan = HopPlan(x.size(1), hops, directed=directed)
-        self._edges = edge_index, edge_weight, x.size(0)
-        directions, width = self._directions, x.size(1)
+        self._sides = [
+            Neighbourhood(edge_index.flip(0) if side == "out-" else edge_index, edge_weight, len(x))
+            for side in self.plan.sides
+        ]
         features: Features = x if x.layout != torch.sparse_csr else SparseMatrix.from_torch(x)
+        sides, width = self._sides, x.size(1)
         out: Tensor | None = None
-        if not (x.requires_grad or self._stays_sparse(features)):
-            if device is not None and device.type != "cpu":
-                directions = [near.to(device) for near in directions]
+        if not (x.requires_grad or _stay_sparse(features, self.plan, edge_index.size(1))):
             out = self._with_room(features, device)
-            features = out[:, :width]
+            features, sides = out[:, :width], [near.to(out.device) for near in sides]
         prior = _prior(features) if smoothing is None else smoothing.prior
-        blocks, strengths = [features], []
-        for block in range(self.plan.num_blocks):
-            near = directions[block % len(directions)]
-            last = blocks[max(0, block + 1 - len(directions))]  # the hop before, this direction
-            if smoothing is None:
-                strength = near.estimate_strength(last)
-            else:
-                strength = float(smoothing.strength[block])
-            room = None if out is None else out[:, (block + 1) * width : (block + 2) * width]
-            blocks.append(near.mean(last, prior, strength, room))
-            strengths.append(strength)
+        blocks, last = [features], [features] * len(sides)  # last: of the hop before, by side
+        strengths: list[float] = []
+        for _ in range(hops):
+            for side, near in enumerate(sides):
+                if smoothing is None:
+                    strength = near.estimate_strength(last[side])
+                else:
+                    strength = float(smoothing.strength[len(strengths)])
+                first = len(blocks) * width
+                room = None if out is None else out[:, first : first + width]
+                last[side] = near.mean(last[side], prior, strength, room)
+                blocks.append(last[side])
+                strengths.append(strength)
         self.smoothing = Smoothing(prior, torch.tensor(strengths))
-        sizes = torch.stack([near.num_neighbours.log1p() for near in directions], dim=1)
+        sizes = torch.stack([near.num_neighbours.log1p() for near in sides], dim=1)
         if out is not None:
-            out[:, -len(directions) :] = sizes
+            out[:, -len(sides) :] = sizes
         self.without_labels: Features = join_columns([*blocks, sizes]) if out is None else out
-
-    @cached_property
-    def _directions(self) -> list[Neighbourhood]:
-        edge_index, edge_weight, num_nodes = self._edges
-        directions = [Neighbourhood(edge_index, edge_weight, num_nodes)]
-        if self.plan.directed:
-            directions.append(Neighbourhood(edge_index.flip(0), edge_weight, num_nodes))
-        return directions
 
     @cached_property
     def scale(self) -> Scale:
@@ -168,28 +166,13 @@ class HopColumns:
         blocks = [
             near.mean_labels(labels, hop)
             for hop in range(1, plan.label_hops + 1)
-            for near in self._directions
+            for near in self._sides
         ]
         return torch.cat(blocks, dim=1)
 
     def with_labels(self, labels: NeighbourLabels) -> Features:
         """Return all columns, with the labels of neighbours, on the CPU."""
         return join_columns([self.without_labels.to("cpu"), self.label_columns(labels)])
-
-    def _stays_sparse(self, features: Features) -> bool:
-        """Return whether columns are sparse, large, and smaller than dense ones.
-
-        Most entries are zero only if there are far more own columns than a neighbourhood has
-        different values; their number is estimated.
-        """
-        plan, num_nodes = self.plan, features.shape[0]
-        is_small = 4 * num_nodes * plan.num_columns <= DENSE_BYTES
-        if is_small or not isinstance(features, SparseMatrix):
-            return False
-        own, degree = features.nonzeros / num_nodes, self._edges[0].size(1) / num_nodes
-        reached = (min(plan.num_features, own * degree**hop) for hop in range(1, plan.hops + 1))
-        entries = own + len(self._directions) * sum(reached)
-        return bool(_ENTRY_BYTES * entries < 4 * plan.num_columns)
 
     def _with_room(self, features: Features, device: torch.device | None) -> Tensor:
         """Return a dense matrix of all columns, of which the own ones are filled in."""
@@ -218,3 +201,19 @@ def _prior(features: Features) -> Tensor:
         total += part.double().sum(0)
         flags &= ((part == 0) | (part == 1)).all(0)
     return torch.where(flags, 0.0, total / max(len(features), 1)).float().cpu()
+
+
+def _stay_sparse(features: Features, plan: HopPlan, num_edges: int) -> bool:
+    """Return whether columns are sparse, large, and smaller than dense ones.
+
+    Most entries are zero only if there are far more own columns than a neighbourhood has
+    different values; their number is estimated.
+    """
+    num_nodes = features.shape[0]
+    is_small = 4 * num_nodes * plan.num_columns <= DENSE_BYTES
+    if is_small or not isinstance(features, SparseMatrix):
+        return False
+    own, degree = features.nonzeros / num_nodes, num_edges / num_nodes
+    reached = (min(plan.num_features, own * degree**hop) for hop in range(1, plan.hops + 1))
+    entries = own + len(plan.sides) * sum(reached)
+    return _ENTRY_BYTES * entries < 4 * plan.num_columns

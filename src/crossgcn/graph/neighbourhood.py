@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -97,36 +98,24 @@ class Neighbourhood:
         shape = (num_nodes, num_nodes)
         adjacency = sp.coo_array((weight.astype(np.float32), (target, source)), shape)
         self._matrix = SparseMatrix.from_scipy(adjacency)
+        rows, values = self._matrix.rows, self._matrix.values.double()
+        self._number = rows.bincount((values > 0).double(), num_nodes)
+        self._total = rows.bincount(values, num_nodes)
 
     def to(self, device: torch.device) -> Neighbourhood:
         """Return the same neighbourhood, with means of dense columns computed on a device."""
-        other, matrix = Neighbourhood.__new__(Neighbourhood), self._matrix
+        other, matrix = copy(self), self._matrix
         pattern = matrix.pattern.to(device)
         other._matrix = SparseMatrix(
             pattern.row_offsets, pattern.columns, matrix.values.to(device), matrix.shape
         )
-        number, total = self._sizes
-        other._sizes = number.to(device), total.to(device)
+        other._number, other._total = self._number.to(device), self._total.to(device)
         return other
 
     @property
     def num_neighbours(self) -> Tensor:
-        """Number of neighbours of each node."""
-        return self._sizes[0].float()
-
-    @cached_property
-    def _sizes(self) -> tuple[Tensor, Tensor]:
-        """The number of neighbours of each node, of weight above 0, and the sum of weights."""
-        rows, values = self._matrix.rows, self._matrix.values.double()
-        number, total = (
-            rows.bincount(each, self._matrix.shape[0]) for each in ((values > 0).double(), values)
-        )
-        return number, total
-
-    @cached_property
-    def _inverse(self) -> Tensor:
-        total = self._sizes[1]
-        return torch.where(total > 0, 1 / total, 0.0)
+        """Number of neighbours of each node, of weight above 0."""
+        return self._number.float()
 
     def mean(
         self, x: Features, prior: Tensor, strength: float, out: Tensor | None = None
@@ -136,8 +125,8 @@ class Neighbourhood:
         Of a sparse matrix, only columns with a prior are filled in. A dense mean has a gradient
         for ``x``, unless it is written into a matrix ``out``, which takes the least memory.
         """
-        share = self._share(strength)
-        scale, rest = self._inverse * share, 1 - share
+        share = torch.where(self._number > 0, self._number / (self._number + strength), 0.0)
+        scale, rest = self._inverse() * share, 1 - share
         if isinstance(x, SparseMatrix):
             sums = self._matrix.to_scipy() @ x.to_scipy()
             to_mean = sp.diags_array(scale.numpy().astype(sums.dtype))
@@ -153,11 +142,7 @@ class Neighbourhood:
             rows += rest_of_rows * prior.to(x)
         return out
 
-    def _share(self, strength: float) -> Tensor:
-        """Return the share of each node's own mean in its smoothed mean."""
-        number = self._sizes[0]
-        return torch.where(number > 0, number / (number + strength), 0.0)
-
+    @torch.no_grad()
     def estimate_strength(self, x: Features) -> float:
         r"""Return how strongly the means of these columns should be smoothed, from 0 to 100.
 
@@ -165,10 +150,11 @@ class Neighbourhood:
         a neighbourhood, and of the means of neighbourhoods beyond what chance explains. This is
         the estimate of a random-effects model by the method of moments. No label is read.
         """
-        number = self._sizes[0]
+        number = self._number
         if not (number > 1).any():
             return 0.0
-        step = strength_step(*x.shape)
+        num_nodes, num_columns = x.shape
+        step = -(-num_columns // max(8, _STRENGTH_BYTES // (8 * num_nodes)))
         if isinstance(x, SparseMatrix):
             values = torch.from_numpy(x.to_scipy().tocsc()[:, ::step].toarray()).float()
         else:
@@ -176,15 +162,17 @@ class Neighbourhood:
         values = values - values.mean(0)
         deviation = values.square().mean(0).sqrt()
         values = values[:, deviation > 1e-6] / deviation[deviation > 1e-6]
-        both = torch.cat([values, values.square()], dim=1)
-        means = self._sum(both, torch.empty_like(both)).double() * self._inverse.unsqueeze(1)
+        means = self._sum(torch.cat([values, values.square()], dim=1)).double()
+        means *= self._inverse().unsqueeze(1)
         mean, square = means[number > 0].chunk(2, dim=1)
         number = number[number > 0].unsqueeze(1)
         several = (number > 1).squeeze(1)
         spread = (square - mean.square())[several] * (number / (number - 1))[several]
         within = spread.clamp(min=0).mean(0).sum()
         between = mean.var(0, correction=0).sum() - within * (1 / number).mean()
-        return limit_strength(float(within), float(between))
+        return (
+            min(float(within) / float(between), _MOST_STRENGTH) if between > 0 else _MOST_STRENGTH
+        )
 
     def mean_labels(self, labels: NeighbourLabels, hop: int) -> Tensor:
         """Return the smoothed mean of the labels at the end of walks, and how many are known.
@@ -199,16 +187,23 @@ class Neighbourhood:
         prior = shown[:, :-1].sum(0) / shown[:, -1].sum().clamp(min=1)
         if labels.prior is not None:
             prior = labels.prior.to(shown)
-        counts = self._counts.unsqueeze(1)
-        reached = counts * self._sum(shown, torch.empty_like(shown))
+        # One over the mean weight of each node's edges.
+        counts = torch.where(self._total > 0, self._number / self._total, 0.0)
+        reached = counts.unsqueeze(1) * self._sum(shown)
         if hop == 2:
-            reached = counts * self._sum(reached, torch.empty_like(shown))
-            reached -= self._returns.unsqueeze(1) * shown
+            reached = counts.unsqueeze(1) * self._sum(reached)
+            returns = counts * torch.from_numpy(self._there_and_back @ counts.numpy())
+            reached -= returns.unsqueeze(1) * shown
         total, count = reached[:, :-1], reached[:, -1:].clamp(min=0)
         return torch.cat([(total + hop * prior) / (count + hop), count.log1p()], dim=1).float()
 
-    def _sum(self, x: Tensor, out: Tensor) -> Tensor:
-        """Write the sums over neighbours into a matrix, some columns at a time."""
+    def _inverse(self) -> Tensor:
+        """Return one over the sum of the weights of each node's edges."""
+        return torch.where(self._total > 0, 1 / self._total, 0.0)
+
+    def _sum(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return the sums over neighbours, computed some columns at a time."""
+        out = torch.empty_like(x) if out is None else out
         width = max(1, _COPY_BYTES // (x.element_size() * max(1, len(x))))
         for source, target in zip(
             torch.split(x, width, 1), torch.split(out, width, 1), strict=True
@@ -217,24 +212,7 @@ class Neighbourhood:
         return out
 
     @cached_property
-    def _counts(self) -> Tensor:
-        """One over the mean weight of each node's edges."""
-        number, total = self._sizes
-        return torch.where(total > 0, number / total, 0.0)
-
-    @cached_property
-    def _returns(self) -> Tensor:
-        """What all walks of two steps from each node back to itself count."""
-        adjacency, counts = self._matrix.to_scipy().astype(np.float64), self._counts
-        there_and_back = adjacency.multiply(adjacency.T.tocsr()).tocsr()
-        return counts * torch.from_numpy(there_and_back @ counts.numpy())
-
-
-def strength_step(num_nodes: int, num_columns: int) -> int:
-    """Return of how many columns one is read to estimate the strength of the smoothing."""
-    return -(-num_columns // max(8, _STRENGTH_BYTES // (8 * num_nodes)))
-
-
-def limit_strength(within: float, between: float) -> float:
-    """Return the ratio of two variances, from 0 to 100."""
-    return min(within / between, _MOST_STRENGTH) if between > 0 else _MOST_STRENGTH
+    def _there_and_back(self) -> sp.csr_array:
+        """The weights of walks of two steps that return to their start, by start and middle."""
+        adjacency = self._matrix.to_scipy().astype(np.float64)
+        return sp.csr_array(adjacency.multiply(adjacency.T.tocsr()))
