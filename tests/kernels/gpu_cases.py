@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -113,7 +114,9 @@ def test_drop_and_its_gradient_equal_the_plain_ones(activate: bool, dtype: torch
     x[3, :7] = 0.0
     exact = reference.drop(x.double(), bits, 0.3, activate)
     assert_near(gpu.drop(x, bits, 0.3, activate), exact, dtype)
-    exact = reference.drop_backward(gradient.double(), x.double(), bits, 0.3, activate)
+    twin = x.double().requires_grad_()
+    out = reference.drop(twin, bits, 0.3, activate)
+    (exact,) = torch.autograd.grad(out, twin, gradient.double())
     assert_near(gpu.drop_backward(gradient, x, bits, 0.3, activate), exact, dtype)
     dropped = gpu.drop(x[:, :37], bits, 0.3, activate)
     assert dropped.shape == (50, 37) and dropped.stride(0) * dropped.itemsize % 16 == 0
@@ -150,11 +153,12 @@ def test_cross_and_its_gradients_equal_the_plain_ones(
     projections = random(19, order * channels, seed=1, dtype=dtype)
     weights, gradient = random(order, seed=2), random(19, channels, seed=3, dtype=dtype)
     g, p, w = (each.double() for each in (gradient, projections, weights))
-    assert_near(gpu.cross(projections, weights, *how), reference.cross(p, w, *how), dtype)
-    for_projections, for_weights = reference.cross_backward(g, p, w, *how, True)
+    expected = reference.cross(p.requires_grad_(), w.requires_grad_(), *how)
+    assert_near(gpu.cross(projections, weights, *how), expected.detach(), dtype)
+    for_projections, for_weights = torch.autograd.grad(expected, (p, w), g)
     actual, actual_weights = gpu.cross_backward(gradient, projections, weights, *how, True)
     assert_near(actual, for_projections, dtype)
-    assert for_weights is not None and actual_weights is not None
+    assert actual_weights is not None
     torch.testing.assert_close(actual_weights.double(), for_weights, rtol=1e-4, atol=1e-4)
     alone, none = gpu.cross_backward(gradient, projections, weights, *how, False)
     assert torch.equal(alone, actual) and none is None
@@ -298,3 +302,27 @@ def test_all_may_be_captured_in_a_graph_and_follow_the_step() -> None:
         graph.replay()
         for actual, expected in zip(captured, work(), strict=True):
             assert torch.equal(actual, expected)
+
+
+def test_gradients_of_gradients_and_batched_ones_are_those_of_plain_pytorch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ops, "_is_for_gpu", lambda tensor: True)
+    bits = DropoutBits(torch.tensor(5, device=HERE), torch.tensor(0, device=HERE), 0)
+    projections, weights = random(9, 6, seed=1).requires_grad_(), random(2, seed=2).requires_grad_()
+
+    def results(kernels: Any) -> list[Tensor]:
+        out = kernels.cross(kernels.drop(projections, bits, 0.5, True), weights, True, False)
+        inputs = projections, weights
+        first = torch.autograd.grad(out.square().sum(), inputs, create_graph=True)
+        second = torch.autograd.grad(torch.cat([g.flatten() for g in first]).square().sum(), inputs)
+        out = kernels.cross(kernels.drop(projections, bits, 0.5, True), weights, True, False)
+        directions = random(4, *out.shape, seed=3)
+        return [
+            *first,
+            *second,
+            *torch.autograd.grad(out, inputs, directions, is_grads_batched=True),
+        ]
+
+    for actual, expected in zip(results(ops), results(reference), strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)

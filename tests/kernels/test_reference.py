@@ -1,4 +1,4 @@
-"""The kernels in plain PyTorch, to which the others are held, against autograd in float64."""
+"""The kernels in plain PyTorch, to which the others are held, in float64."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ def random(*shape: int, seed: int) -> Tensor:
 @pytest.mark.parametrize("first_is_one", [False, True])
 @pytest.mark.parametrize("release", [False, True])
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-def test_crosses_are_products_and_their_gradients_those_of_autograd(
-    order: int, release: bool, first_is_one: bool
-) -> None:
-    projections = random(5, 3 * order, seed=1).requires_grad_()
-    weights = random(order, seed=2).requires_grad_()
+def test_crosses_are_products(order: int, release: bool, first_is_one: bool) -> None:
+    projections = random(5, 3 * order, seed=1)
+    weights = random(order, seed=2)
     parts = projections.view(5, order, 3).unbind(1)
     alpha = reference.with_one_first(weights) if first_is_one else weights
     out = torch.zeros_like(parts[0])
@@ -33,21 +31,11 @@ def test_crosses_are_products_and_their_gradients_those_of_autograd(
         out = out + alpha[k] * hidden
     actual = reference.cross(projections, weights, release, first_is_one)
     torch.testing.assert_close(actual, out)
-    gradient = random(5, 3, seed=3)
-    expected = torch.autograd.grad(out, (projections, weights), gradient)
-    found = reference.cross_backward(gradient, projections, weights, release, first_is_one, True)
-    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.4])
 @pytest.mark.parametrize("activate", [False, True])
-def test_drop_masks_and_scales_and_its_gradient_is_that_of_autograd(
-    activate: bool, p: float
-) -> None:
-    bits, x = DropoutBits(torch.tensor(3), torch.tensor(1), 2), random(60, seed=1).requires_grad_()
+def test_drop_masks_and_scales(activate: bool, p: float) -> None:
+    bits, x = DropoutBits(torch.tensor(3), torch.tensor(1), 2), random(60, seed=1)
     out = torch.where(keep(bits, 60, p), x.relu() if activate else x, 0.0) / (1 - p)
     torch.testing.assert_close(reference.drop(x, bits, p, activate), out)
-    gradient = random(60, seed=2)
-    (expected,) = torch.autograd.grad(out, x, gradient)
-    actual = reference.drop_backward(gradient, x, bits, p, activate)
-    torch.testing.assert_close(actual, expected)

@@ -138,7 +138,11 @@ def cross_backward(
     grad_projections: Any,
     sums: Any,
 ) -> None:
-    """See :func:`crossgcn.kernels.reference.cross_backward`.
+    r"""Compute the gradients of :func:`cross`, recomputing its products.
+
+    .. math:: \frac{\partial\mathbf{z}}{\partial\mathbf{p}^j}
+        = \mathbf{h}^{j-1} \odot \mathbf{s}^j, \qquad
+        \mathbf{s}^j = \alpha_j + \mathbf{p}^{j+1} \odot \mathbf{s}^{j+1}
 
     ``sums`` are the gradients of the order weights for each chunk and channel,
     ``[chunks, order, channels]``; of ``[chunks, 0, channels]``, none are computed.

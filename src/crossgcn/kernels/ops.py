@@ -1,4 +1,4 @@
-"""The kernels as operations: pick the fastest implementation and attach gradients.
+"""The kernels as operations: in Triton on a GPU, in plain PyTorch elsewhere.
 
 ``torch.library.custom_op`` could replace the two autograd functions, but costs 12 µs more CPU time
 per forward call and 75 µs more per forward and backward call (15 and 137 µs without it, for a
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -31,13 +32,14 @@ def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
 
     It has no gradient: :class:`~crossgcn.graph.SparseMatrix` adds one.
     """
-    result: Tensor = _implementation(dense).row_sums(pattern, values, dense)
+    kernels: Any = gpu_kernels() if _is_for_gpu(dense) else reference
+    result: Tensor = kernels.row_sums(pattern, values, dense)
     return result
 
 
 def drop(x: Tensor, bits: DropoutBits, p: float, activate: bool) -> Tensor:
     """Apply dropout, after a ReLU if asked for; see :func:`crossgcn.kernels.reference.drop`."""
-    if not may_use_kernels(x) or _implementation(x) is reference:
+    if not _is_for_gpu(x) or not may_use_kernels(x):
         return reference.drop(x, bits, p, activate)
     dropped: Tensor = _Drop.apply(x, bits, p, activate)  # type: ignore[no-untyped-call]
     return dropped
@@ -50,7 +52,7 @@ def cross(
 
     With ``first_is_one``, the weight of the first order is 1, whatever it is given as.
     """
-    if not may_use_kernels(projections, order_weights):
+    if not _is_for_gpu(projections) or not may_use_kernels(projections, order_weights):
         return reference.cross(projections, order_weights, release, first_is_one)
     crossed: Tensor = _Cross.apply(  # type: ignore[no-untyped-call]
         projections, order_weights, release, first_is_one
@@ -59,23 +61,27 @@ def cross(
 
 
 class _Drop(torch.autograd.Function):
-    """Backward draws the same random bits again instead of keeping a mask."""
+    """Dropout on a GPU; backward draws the same random bits again instead of keeping a mask."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, bits: DropoutBits, p: float, activate: bool) -> Tensor:
         ctx.save_for_backward(x)
         ctx.how = bits, p, activate
-        result: Tensor = _implementation(x).drop(x, bits, p, activate)
+        result: Tensor = gpu_kernels().drop(x, bits, p, activate)
         return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        return _backward(gradient, x).drop_backward(gradient, x, *ctx.how), None, None, None
+        if _must_be_plain(gradient, x):
+            found = _differentiate(reference.drop, (x,), ctx.how, gradient)
+        else:
+            found = [gpu_kernels().drop_backward(gradient, x, *ctx.how)]
+        return *found, None, None, None
 
 
 class _Cross(torch.autograd.Function):
-    """Backward computes the products again instead of keeping them."""
+    """Crosses on a GPU; backward computes the products again instead of keeping them."""
 
     @staticmethod
     def forward(
@@ -83,18 +89,34 @@ class _Cross(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(projections, order_weights)
         ctx.how = release, first_is_one
-        kernels = _implementation(projections)
-        result: Tensor = kernels.cross(projections, order_weights, release, first_is_one)
+        result: Tensor = gpu_kernels().cross(projections, order_weights, release, first_is_one)
         return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        projections, order_weights = ctx.saved_tensors
-        kernels, with_order_weights = _backward(gradient, projections), ctx.needs_input_grad[1]
-        gradients = kernels.cross_backward(
-            gradient, projections, order_weights, *ctx.how, with_order_weights
-        )
-        return *gradients, None, None
+        saved, with_order_weights = ctx.saved_tensors, ctx.needs_input_grad[1]
+        if _must_be_plain(gradient, *saved):
+            found = _differentiate(reference.cross, saved, ctx.how, gradient)
+        else:
+            found = gpu_kernels().cross_backward(gradient, *saved, *ctx.how, with_order_weights)
+        return *found, None, None
+
+
+def _must_be_plain(*tensors: Tensor) -> bool:
+    """Return whether a gradient is differentiated again, or is no plain data."""
+    return torch.is_grad_enabled() or not may_use_kernels(*tensors)
+
+
+def _differentiate(
+    function: Callable[..., Tensor], inputs: Sequence[Tensor], how: Sequence[Any], gradient: Tensor
+) -> list[Tensor | None]:
+    """Return the gradients of plain PyTorch, which can be differentiated again."""
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        out = function(*inputs, *how)
+    wanted = [each for each in inputs if each.requires_grad]
+    found = iter(torch.autograd.grad(out, wanted, gradient, create_graph=again))
+    return [next(found) if each.requires_grad else None for each in inputs]
 
 
 @cache
@@ -128,17 +150,13 @@ def may_use_kernels(*tensors: Tensor) -> bool:
     )
 
 
-def _backward(*tensors: Tensor) -> Any:
-    """Return the implementation of a backward pass, which must be PyTorch's for a second one."""
-    if torch.is_grad_enabled() or not may_use_kernels(*tensors):
-        return reference
-    return _implementation(tensors[0])
+def gpu_kernels() -> Any:
+    """Import the kernels for GPUs, which need Triton."""
+    return import_module("crossgcn.kernels.gpu")
 
 
-def _implementation(tensor: Tensor) -> Any:
-    if tensor.is_cuda and tensor.dtype in (torch.float32, torch.bfloat16) and has_triton():
-        return import_module("crossgcn.kernels.gpu")
-    return reference
+def _is_for_gpu(tensor: Tensor) -> bool:
+    return tensor.is_cuda and tensor.dtype in (torch.float32, torch.bfloat16) and has_triton()
 
 
 def _can_import(compiler: str, module: str) -> bool:

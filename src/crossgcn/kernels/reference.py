@@ -1,6 +1,6 @@
-"""The kernels in plain PyTorch, for any device and precision.
+"""The kernels in plain PyTorch, for any device and precision; autograd differentiates them.
 
-They define what the compiled kernels compute; tests compare them.
+They define what the compiled kernels and their gradients compute; tests compare them.
 """
 
 from __future__ import annotations
@@ -95,16 +95,6 @@ def drop(x: Tensor, bits: DropoutBits, p: float, activate: bool) -> Tensor:
     return ((torch.relu(x) if activate else x) * (1.0 / (1.0 - p))).masked_fill(~kept, 0.0)
 
 
-def drop_backward(
-    gradient: Tensor, x: Tensor, bits: DropoutBits, p: float, activate: bool
-) -> Tensor:
-    """Compute the gradient of :func:`drop` with respect to ``x``."""
-    dropped = ~keep(bits, x.numel(), p).view_as(x)
-    if activate:
-        dropped = dropped | (x <= 0)
-    return (gradient * (1.0 / (1.0 - p))).masked_fill(dropped, 0.0)
-
-
 def with_one_first(order_weights: Tensor) -> Tensor:
     r"""Return order weights ``[order]`` with :math:`\alpha_1 = 1`."""
     return torch.cat([torch.ones_like(order_weights[:1]), order_weights[1:]])
@@ -130,7 +120,10 @@ def cross(projections: Tensor, order_weights: Tensor, release: bool, first_is_on
         release: Use the sum of all projections as :math:`\mathbf{h}^1` in the sum (NOTE[D2]).
         first_is_one: Use 1 as :math:`\alpha_1`, whatever it is given as.
     """
-    parts, alpha = _split(projections, order_weights, first_is_one)
+    if first_is_one:
+        order_weights = with_one_first(order_weights)
+    alpha = order_weights.to(projections.dtype).unbind()
+    parts = projections.chunk(len(alpha), dim=-1)
     hidden = multiply_up(parts)
     if release:
         hidden[0] = sum(parts[1:], start=parts[0])
@@ -138,52 +131,3 @@ def cross(projections: Tensor, order_weights: Tensor, release: bool, first_is_on
     for weight, crossed in zip(alpha[1:], hidden[1:], strict=True):
         out = out + weight * crossed
     return out
-
-
-def cross_backward(
-    gradient: Tensor,
-    projections: Tensor,
-    order_weights: Tensor,
-    release: bool,
-    first_is_one: bool,
-    with_order_weights: bool,
-) -> tuple[Tensor, Tensor | None]:
-    r"""Compute the gradients of :func:`cross`, recomputing its products.
-
-    .. math:: \frac{\partial\mathbf{z}}{\partial\mathbf{p}^j}
-        = \mathbf{h}^{j-1} \odot \mathbf{s}^j, \qquad
-        \mathbf{s}^j = \alpha_j + \mathbf{p}^{j+1} \odot \mathbf{s}^{j+1}
-
-    The second is that of the order weights, ``None`` unless ``with_order_weights``.
-    """
-    parts, alpha = _split(projections, order_weights, first_is_one)
-    hidden = multiply_up(parts)
-    before = [torch.ones_like(parts[0]), *hidden[:-1]]
-    grad_parts = list(parts)
-    suffix = torch.zeros_like(parts[0])
-    for k in reversed(range(len(parts))):
-        if k > 0 or not release:
-            suffix = suffix + alpha[k]
-        grad = before[k] * suffix
-        grad_parts[k] = gradient * (grad + alpha[0] if release else grad)
-        suffix = suffix * parts[k]
-    grad_projections = torch.cat(grad_parts, dim=-1)
-    if not with_order_weights:
-        return grad_projections, None
-    if release:
-        hidden[0] = sum(parts[1:], start=parts[0])
-    wide = torch.promote_types(gradient.dtype, torch.float32)
-    sums = [(gradient.to(wide) * h.to(wide)).sum() for h in hidden]
-    if first_is_one:
-        sums[0] = torch.zeros_like(sums[0])
-    return grad_projections, torch.stack(sums).to(order_weights.dtype)
-
-
-def _split(
-    projections: Tensor, order_weights: Tensor, first_is_one: bool
-) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    """Return the projections and the weight of each order."""
-    if first_is_one:
-        order_weights = with_one_first(order_weights)
-    parts = projections.chunk(order_weights.numel(), dim=-1)
-    return parts, order_weights.to(projections.dtype).unbind()

@@ -49,7 +49,10 @@ def cross_backward(
     first_is_one: bool,
     with_order_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """See :func:`crossgcn.kernels.reference.cross_backward`."""
+    """Return the gradients of :func:`cross`; those of the order weights only if asked for.
+
+    They are computed as in :func:`crossgcn.kernels.cpu_loops.cross_backward`.
+    """
     order = order_weights.numel()
     rows, channels = gradient.shape
     out = torch.empty_like(projections, memory_format=torch.contiguous_format)
@@ -195,7 +198,7 @@ def drop(x: Tensor, bits: DropoutBits, p: float, activate: bool) -> Tensor:
 def drop_backward(
     gradient: Tensor, x: Tensor, bits: DropoutBits, p: float, activate: bool
 ) -> Tensor:
-    """See :func:`crossgcn.kernels.reference.drop_backward`."""
+    """Return the gradient of :func:`drop` for ``x``."""
     out = x.new_empty(x.shape)
     _launch(gradient.contiguous(), x.contiguous(), out, bits, p, activate)
     return out
