@@ -58,7 +58,7 @@ def predict(
     for note in predictions.notes:
         console.print(f"warning: {note}", markup=False)
     frame = predictions.frame
-    write_table(out, frame, verbatim=(frame.columns[0], "true", "predicted"))
+    write_table(out, frame)
     predicted = frame["predicted"]
     is_number = trained.data.y.is_floating_point()
     if is_number:

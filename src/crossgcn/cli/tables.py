@@ -84,8 +84,8 @@ class TableOptions(ColumnOptions):
     task: Literal["classification", "regression"] | None = option(
         "Predict classes or a number.", metavar="classification|regression"
     )
-    rare_classes: Literal["drop", "merge", "refuse"] | None = option(
-        "Classes of under 10 nodes (default drop).", metavar="drop|merge|refuse"
+    rare_classes: Literal["drop", "refuse"] | None = option(
+        "Classes of under 10 nodes (default drop).", metavar="drop|refuse"
     )
     unknown_ids: Literal["refuse", "drop"] | None = option(
         "Edges to ids of no node (default refuse).", metavar="refuse|drop"

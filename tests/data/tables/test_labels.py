@@ -114,26 +114,8 @@ def test_nodes_of_rare_classes_lose_their_label_and_the_rest_is_trained_on() -> 
     assert graph.classes == ("a", "b") and graph.data.num_classes == 2
     assert graph.data.y.tolist() == [1] * 20 + [-1] * 9 + [0] * 10 + [-1]
     (found,) = [problem for problem in graph.problems if problem.kind == "rare-classes"]
-    assert "the labels of these are left out: 'one' (1), 'rare' (9)" in found.message
+    assert "too few: 'one' (1), 'rare' (9)" in found.message
     make_splits(graph.data, "stratified", num_splits=1, seed=0)
-
-
-def test_rare_classes_are_merged() -> None:
-    graph = load_classes({"z": 20, "rare": 9, "a": 12, "one": 1}, rare_classes="merge")
-    assert graph.classes == ("a", "z", "other")
-    assert graph.data.y.tolist() == [1] * 20 + [2] * 9 + [0] * 12 + [2]
-    joined = load_classes({"other": 20, "rare": 9, "a": 12}, rare_classes="merge")
-    assert joined.classes == ("a", "other")
-    assert joined.data.y.tolist() == [1] * 29 + [0] * 12
-    alone = load_classes({"a": 30, "b": 4, "c": 5}, rare_classes="merge")
-    assert alone.classes == ("a", "other")
-    assert "rare-classes" in {problem.kind for problem in alone.problems}
-
-
-def test_too_few_nodes_to_merge_lose_their_label() -> None:
-    graph = load_classes({"a": 30, "b": 20, "c": 2}, rare_classes="merge")
-    assert graph.classes == ("a", "b") and graph.data.y[-2:].tolist() == [-1, -1]
-    assert "rare-classes" in {problem.kind for problem in graph.problems}
 
 
 def test_rare_classes_are_refused_on_request() -> None:

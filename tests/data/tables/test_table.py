@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crossgcn.data.tables.kinds.lists import Separator, split_words
+from crossgcn.data.tables.kinds.words import Separator, split_words
 from crossgcn.data.tables.read import read_table
 from crossgcn.data.tables.table import Distinct, Table
 from crossgcn.errors import BadInput

@@ -24,7 +24,7 @@ from crossgcn.data.tables.cells import (
     quote,
 )
 from crossgcn.data.tables.kinds.numeric import MAX_CODES
-from crossgcn.data.tables.labels import MIN_TO_SPLIT, OTHER, Labels, role_of_values
+from crossgcn.data.tables.labels import MIN_TO_SPLIT, Labels, role_of_values
 from crossgcn.data.tables.plan import AS_CHOSEN, ColumnKind, TablePlan
 from crossgcn.data.tables.problems import (
     MISSING,
@@ -95,20 +95,15 @@ def rare_classes(tables: CheckedTables) -> None:
     plan, labels, classes = tables.plan, tables.labels, tables.classes
     if labels is None or classes is None or len(labels.names) < 2:
         return
-    rare, minimum = classes.find_rare(plan.rare_classes)
+    rare, minimum = classes.find_rare()
     sizes = zip(compress(classes.names, rare), classes.counts[rare].tolist(), strict=True)
     shown = listed([f"{quote(name)} ({size})" for name, size in sizes])
-    severity: Severity = "warning"
-    if plan.rare_classes == "refuse":
-        severity, what = "error", "to train, to validate and to test; too few"
-        remedy = "add nodes, leave their target empty, or give --rare-classes drop or merge"
-    elif plan.rare_classes == "merge" and OTHER in labels.names:
-        what = "each; these become one class 'other'"
-        remedy = "add nodes, or give --rare-classes drop to leave them unlabelled"
-    else:
-        what = "each; the labels of these are left out"
-        remedy = "add nodes, or give --rare-classes merge to predict one class other in their place"
-    message = f"classes need {minimum} nodes {what}: {shown}"
+    message = f"classes need {minimum} nodes to train, to validate and to test; too few: {shown}"
+    severity: Severity = "error"
+    remedy = "add nodes, leave their target empty, or give --rare-classes drop"
+    if plan.rare_classes == "drop":
+        severity = "warning"
+        remedy = "their labels are left out: add nodes, or write one class other in their place"
     rows = np.append(rare, False)[classes.codes]  # -1, no class, is the last
     count = int(rare.sum())
     tables.add(severity, "rare-classes", message, remedy, plan.target, rows, count=count)

@@ -2,11 +2,12 @@
 
 A new kind is a file in ``kinds`` with a function that detects it and a subclass of
 :class:`~crossgcn.data.tables.kinds.base.ColumnEncoder`; this file names the kind, its encoder and
-the function.
+both functions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,15 +18,10 @@ from scipy import sparse
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.tables.cells import quote
 from crossgcn.data.tables.kinds.base import Unseen
-from crossgcn.data.tables.kinds.categorical import (
-    CategoryEncoder,
-    FlagEncoder,
-    infer_categorical,
-    infer_flag,
-)
 from crossgcn.data.tables.kinds.date import DateEncoder, infer_date
-from crossgcn.data.tables.kinds.lists import ListEncoder, infer_list
+from crossgcn.data.tables.kinds.flag import FlagEncoder, infer_flag
 from crossgcn.data.tables.kinds.numeric import NumberEncoder, infer_numeric
+from crossgcn.data.tables.kinds.words import WordEncoder, infer_categorical, infer_list
 from crossgcn.data.tables.table import Distinct, Table
 from crossgcn.errors import BadInput
 
@@ -35,18 +31,17 @@ if TYPE_CHECKING:
 FeatureKind = Literal["categorical", "flag", "numeric", "date", "list"]
 
 AnyEncoder = Annotated[
-    CategoryEncoder | FlagEncoder | NumberEncoder | DateEncoder | ListEncoder,
-    Field(discriminator="kind"),
+    WordEncoder | FlagEncoder | NumberEncoder | DateEncoder, Field(discriminator="kind")
 ]
 
-ENCODERS: dict[str, Any] = {
-    "categorical": CategoryEncoder,
-    "flag": FlagEncoder,
-    "numeric": NumberEncoder,
-    "date": DateEncoder,
-    "list": ListEncoder,
+FIT: dict[str, Callable[[str, Distinct], AnyEncoder]] = {
+    "categorical": WordEncoder.fit_categories,
+    "flag": FlagEncoder.fit,
+    "numeric": NumberEncoder.fit,
+    "date": DateEncoder.fit,
+    "list": WordEncoder.fit_lists,
 }
-"""The encoder of each kind."""
+"""How an encoder is fitted to a column of each kind."""
 
 
 def infer_kind(name: str, distinct: Distinct) -> tuple[str, str]:
@@ -80,7 +75,7 @@ class TableEncoder(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    version: Literal[5] = 5
+    version: Literal[6] = 6
     columns: tuple[AnyEncoder, ...]
     missing: tuple[str, ...]
 
@@ -92,9 +87,9 @@ class TableEncoder(BaseModel):
         for column in plan.features:
             distinct = nodes.distinct(column.name)
             if column.kind == "categorical" and column.chosen:  # every category counts
-                columns.append(CategoryEncoder.fit(column.name, distinct, min_count=1))
+                columns.append(WordEncoder.fit_categories(column.name, distinct, 1))
             else:
-                columns.append(ENCODERS[column.kind].fit(column.name, distinct))
+                columns.append(FIT[column.kind](column.name, distinct))
         return cls(columns=tuple(columns), missing=tuple(sorted(nodes.missing_words)))
 
     @cached_property

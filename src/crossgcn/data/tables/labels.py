@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crossgcn.data.tables.cells import SPLIT_WORDS, plain_id
-from crossgcn.data.tables.plan import RareClasses, TablePlan
+from crossgcn.data.tables.plan import TablePlan
 from crossgcn.data.tables.table import Distinct, Mask, Table
 
 MIN_PER_CLASS = 10
@@ -17,9 +18,6 @@ MIN_PER_CLASS = 10
 
 MIN_TO_SPLIT = 3
 """One node each to train, to validate and to test: a class of fewer nodes is always rare."""
-
-OTHER = "other"
-"""Name of the class that rare classes are merged into."""
 
 
 @dataclass(frozen=True)
@@ -74,34 +72,21 @@ class Labels:
         """Number of nodes of each class."""
         return np.bincount(self.codes[self.known], minlength=len(self.names))
 
-    def find_rare(self, rare_classes: RareClasses) -> tuple[Mask, int]:
+    def find_rare(self) -> tuple[Mask, int]:
         """Return which classes have too few nodes, and how many nodes a class needs.
 
         A class needs :data:`MIN_PER_CLASS` nodes; in small tables, of which less than two classes
         would be left, :data:`MIN_TO_SPLIT`.
         """
-        num_wanted = 1 if rare_classes == "merge" else 2
-        is_enough = int((self.counts >= MIN_PER_CLASS).sum()) >= num_wanted
+        is_enough = int((self.counts >= MIN_PER_CLASS).sum()) >= 2
         minimum = MIN_PER_CLASS if is_enough else MIN_TO_SPLIT
         return self.counts < minimum, minimum
 
-    def without_rare(self, rare_classes: RareClasses) -> Labels:
-        """Return the labels without rare classes, or with one class in place of them.
-
-        Nodes of a rare class lose their label. Merged classes that have too few nodes even
-        together lose theirs as well. ``refuse`` changes nothing.
-        """
-        rare, _ = self.find_rare(rare_classes)
-        if rare_classes == "refuse" or not rare.any():
-            return self
-        names = [name for name, is_rare in zip(self.names, rare, strict=True) if not is_rare]
-        is_enough = OTHER in names or int(self.counts[rare].sum()) >= MIN_TO_SPLIT
-        code_of = {name: code for code, name in enumerate(names)}
-        lost = -1
-        if rare_classes == "merge" and is_enough:
-            lost = code_of.setdefault(OTHER, len(names))
-        codes = [code_of[name] if name in names else lost for name in self.names]
-        return Labels(np.array([*codes, -1], np.int64)[self.codes], tuple(code_of))
+    def without_rare(self) -> Labels:
+        """Return the labels without rare classes, whose nodes lose their label."""
+        is_rare, _ = self.find_rare()
+        codes = np.append(np.where(is_rare, -1, np.cumsum(~is_rare) - 1), -1)
+        return Labels(codes[self.codes], tuple(compress(self.names, ~is_rare)))
 
 
 def read_labels(nodes: Table, plan: TablePlan) -> Labels:
@@ -112,7 +97,8 @@ def read_labels(nodes: Table, plan: TablePlan) -> Labels:
     if plan.task == "regression":
         numbers = target.numbers[target.codes]
         return Labels(np.where(np.isnan(numbers), -1, 0), (plan.target,), numbers)
-    return Labels.of(target).without_rare(plan.rare_classes)
+    labels = Labels.of(target)
+    return labels if plan.rare_classes == "refuse" else labels.without_rare()
 
 
 def role_of_values(split: Distinct) -> NDArray[np.int8]:

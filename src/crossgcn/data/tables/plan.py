@@ -13,13 +13,13 @@ from crossgcn.data.tables.columns import (
     find_split_column,
     infer_task,
 )
-from crossgcn.data.tables.encode import ENCODERS, FeatureKind, infer_kind
+from crossgcn.data.tables.encode import FIT, FeatureKind, infer_kind
 from crossgcn.data.tables.table import INDEX_COLUMN, Table
 from crossgcn.errors import BadInput
 
 ColumnKind = Literal["id", "target", "split", "ignored"] | FeatureKind
 Task = Literal["classification", "regression"]
-RareClasses = Literal["drop", "merge", "refuse"]
+RareClasses = Literal["drop", "refuse"]
 UnknownIds = Literal["refuse", "drop"]
 
 TO_PREDICT = "to be predicted"
@@ -35,7 +35,7 @@ class TableChoices(BaseModel):
         target: Column of the node table to predict; None for nodes to be scored.
         task: Whether classes or a number are predicted.
         rare_classes: What is done with classes of too few nodes to train, validate and test:
-            ``drop`` their labels, ``merge`` them into one class, or ``refuse`` them.
+            ``drop`` their labels, or ``refuse`` them.
         name_column: Column of the node table with names to show beside the ids; no feature.
         weight_column: Column of the edge table; edges weigh 1 without it.
         split_column: Column of the node table that names training, validation and test nodes.
@@ -168,7 +168,7 @@ class TablePlan(TableChoices):
     @property
     def features(self) -> tuple[ColumnPlan, ...]:
         """The columns that become features."""
-        return tuple(column for column in self.columns if column.kind in ENCODERS)
+        return tuple(column for column in self.columns if column.kind in FIT)
 
     def with_missing_words(self, nodes: Table) -> Table:
         """Return the node table with the plan's words for a missing value."""

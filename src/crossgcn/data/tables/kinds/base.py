@@ -1,10 +1,8 @@
-"""What all kinds of columns have in common, and words, of which categories and lists are made."""
+"""What all kinds of columns have in common."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +10,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 from scipy import sparse
 
-from crossgcn.data.tables.cells import plain_id
 from crossgcn.data.tables.table import Distinct, Table
 
 MIN_SHARE_OF_KIND = 0.9
 """Share of numbers, or of dates, that decides the kind of a column."""
-
-MIN_COUNT = 2
-"""Cells that a category or a word must be in to have a feature; others share ``(other)``."""
 
 Inference = tuple[str, str] | None
 """A kind, or ``ignored``, and a short reason; None if other kinds are to be tried."""
@@ -76,67 +70,3 @@ class ColumnEncoder(BaseModel):
 def ones_at(rows: Any, features: Any, shape: tuple[int, int]) -> sparse.csr_array:
     """Return a matrix of zeros, with a one at each row and feature."""
     return sparse.csr_array((np.ones(len(rows), np.float32), (rows, features)), shape=shape)
-
-
-class WordEncoder(ColumnEncoder):
-    """One feature per frequent word, and ``(other)`` for the rest.
-
-    Attributes:
-        words: Words with a feature of their own, the most frequent first.
-        rare: Words of the training table without one, by the alphabet.
-    """
-
-    words: tuple[str, ...]
-    rare: tuple[str, ...]
-
-    @abstractmethod
-    def split(self, cell: str) -> list[str]:
-        """Return the words of a cell."""
-
-    @property
-    def missing(self) -> list[int]:
-        """The features of a missing value."""
-        return []
-
-    def encode_values(self, distinct: Distinct) -> sparse.csr_array:
-        """Return a one at each word of each value."""
-        known, other = self._find_known(self.words), len(self.words)
-        rows: list[int] = []
-        features: list[int] = []
-        for row, (text, is_missing) in enumerate(
-            zip(distinct.texts, distinct.missing, strict=True)
-        ):
-            words = [] if is_missing else self.split(text)
-            found = {known.get(word, known.get(plain_id(word), other)) for word in words}
-            found.update(self.missing if is_missing else [])
-            rows += [row] * len(found)
-            features += found
-        return ones_at(rows, features, (len(distinct.values), len(self.feature_names)))
-
-    def find_unseen(self, distinct: Distinct) -> Unseen | None:
-        """Return the words that the training table did not have."""
-        known = self._find_known((*self.words, *self.rare))
-        unseen = {
-            position: word
-            for position in reversed(np.flatnonzero(~distinct.missing).tolist())
-            for word in reversed(self.split(distinct.texts[position]))
-            if word not in known and plain_id(word) not in known
-        }
-        if not unseen:
-            return None
-        return Unseen(self.column, int(distinct.counts[list(unseen)].sum()), unseen[min(unseen)])
-
-    @staticmethod
-    def _find_known(words: Sequence[str]) -> dict[str, int]:
-        """Return the position of each word; ``7.0`` is also found as ``7``."""
-        known = {plain_id(word): at for at, word in reversed(list(enumerate(words)))}
-        return known | {word: at for at, word in enumerate(words)}
-
-
-def count_words(cells: Sequence[tuple[list[str], int]]) -> dict[str, int]:
-    """Return the words of all cells and their counts, the most frequent first."""
-    counts: Counter[str] = Counter()
-    for words, count in cells:
-        for word in words:
-            counts[word] += count
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -9,8 +9,8 @@ from scipy import sparse
 
 from crossgcn.data.tables.cells import find_date_formats, parse_dates
 from crossgcn.data.tables.kinds.base import MIN_SHARE_OF_KIND, ColumnEncoder, Inference
-from crossgcn.data.tables.kinds.categorical import CategoryEncoder
 from crossgcn.data.tables.kinds.numeric import NumberEncoder
+from crossgcn.data.tables.kinds.words import WordEncoder
 from crossgcn.data.tables.table import Distinct, Table
 
 
@@ -36,7 +36,7 @@ class DateEncoder(ColumnEncoder):
     kind: Literal["date"] = "date"
     written: str
     earliest: str
-    parts: tuple[CategoryEncoder, CategoryEncoder, CategoryEncoder, NumberEncoder]
+    parts: tuple[WordEncoder, WordEncoder, WordEncoder, NumberEncoder]
 
     @classmethod
     def fit(cls, column: str, distinct: Distinct) -> DateEncoder:
@@ -48,9 +48,9 @@ class DateEncoder(ColumnEncoder):
         parts = _split_dates(distinct, written, earliest)
         year, month, weekday, days = (Distinct.of(part.iloc[distinct.codes]) for part in parts)
         encoders = (
-            CategoryEncoder.fit(f"{column} year", year),
-            CategoryEncoder.fit(f"{column} month", month),
-            CategoryEncoder.fit(f"{column} weekday", weekday),
+            WordEncoder.fit_categories(f"{column} year", year),
+            WordEncoder.fit_categories(f"{column} month", month),
+            WordEncoder.fit_categories(f"{column} weekday", weekday),
             NumberEncoder.fit(f"{column} days", days),
         )
         return cls(column=column, written=written, earliest=earliest, parts=encoders)

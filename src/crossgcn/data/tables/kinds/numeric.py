@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator
-from decimal import Decimal
 from typing import Annotated, Literal
 
 import numpy as np
@@ -20,6 +17,7 @@ from crossgcn.data.tables.kinds.base import (
     Inference,
     ones_at,
 )
+from crossgcn.data.tables.kinds.ranges import choose_ranges
 from crossgcn.data.tables.table import Distinct, Table
 
 MAX_CODES = 12
@@ -37,9 +35,6 @@ CODE_NAMES = {
 
 MAX_DEVIATIONS = 5.0
 """Standardised numbers are clipped to this distance from the mean."""
-
-NUM_BUCKETS = 4
-"""About how many ranges a column of numbers is cut into."""
 
 MAX_KNOTS = 201
 """Numbers of which the rank is kept; ranks between them are interpolated."""
@@ -129,7 +124,7 @@ class NumberEncoder(ColumnEncoder):
         # Adding zero makes -0 and 0 the same to the last bit.
         numbers, where = np.unique(distinct.numbers[is_finite] + 0.0, return_inverse=True)
         counts = np.bincount(where, distinct.counts[is_finite], len(numbers)).astype(np.int64)
-        ranges = choose_ranges(numbers, counts, NUM_BUCKETS)
+        ranges = choose_ranges(numbers, counts)
         known, ranks = rank_numbers(numbers, counts)
         mean, deviation = measure(numbers, counts)
         return cls(
@@ -179,15 +174,13 @@ class NumberEncoder(ColumnEncoder):
         """Refuse cells that are written otherwise than in training, or are no finite numbers."""
         distinct = nodes.distinct(self.column)
         numbers = distinct.read_numbers(self.style)
-        if not distinct.typed or self.style.sign == "%":
-            as_percent = distinct.read_numbers(self.style.model_copy(update={"sign": "%"}))
-            is_number = ~(np.isnan(numbers) & np.isnan(as_percent))
-            reasons = [
-                find_contradiction(text, self.style) if is_one else None
-                for text, is_one in zip(distinct.texts, is_number, strict=True)
-            ]
-            wrong = np.array([reason is not None for reason in reasons])[distinct.codes]
-            reason = reasons[distinct.codes[np.argmax(wrong)]]
+        is_checked = ~distinct.missing & (not distinct.typed or self.style.sign == "%")
+        reasons = [
+            find_contradiction(text, self.style) if checked else None
+            for text, checked in zip(distinct.texts, is_checked, strict=True)
+        ]
+        for reason in filter(None, dict.fromkeys(reasons)):
+            wrong = np.array([each == reason for each in reasons])[distinct.codes]
             trained = f"numbers{self.style}" if str(self.style) else "plain numbers"
             message = f"{{value}} {reason}, and the model was trained on {trained}"
             remedy = "write the column as in the table trained on"
@@ -225,115 +218,3 @@ def rank_numbers(
         steps = np.linspace(ranks[0], ranks[-1], MAX_KNOTS)
         kept = np.unique(np.searchsorted(ranks, steps).clip(max=len(ranks) - 1))
     return numbers[kept], ranks[kept]
-
-
-SLACK = 0.25
-"""Greatest distance of a bound from its quantile, as a share of a range."""
-
-STEPS = ((1, 0, 0.0), (5, -1, 0.05), (2, -1, 0.25))
-"""Digit, power of ten and cost of the steps whose multiples are round numbers.
-
-Costs are distances from the quantile, as shares of a range: a bound may move that much further
-to be a multiple of 10 instead of 5, or of 5 instead of 2.
-"""
-
-DIGIT_COST = 0.3
-"""Cost of one more digit."""
-
-
-def choose_ranges(
-    numbers: NDArray[np.float64], counts: NDArray[np.int64], num_buckets: int
-) -> list[tuple[float, str]]:
-    """Return where ranges with about equally many cells start, and what they are called.
-
-    A value in more than one of ``num_buckets`` cells, such as 0, gets a range of its own. The
-    numbers below, between and above such values are cut at quantiles, into parts in proportion
-    to their cells. Each cut then moves to a round number at most a quarter of a range away.
-    Ranges without a number are left out: theirs belong to the next range to the left.
-
-    Args:
-        numbers: The different values, finite and ascending.
-    """
-    total = counts.sum()
-    is_alone = counts * num_buckets > total
-    alone = numbers[is_alone]
-    bounds = set(alone.tolist())
-    parts = np.searchsorted(alone, numbers)
-    for part in range(len(alone) + 1):
-        inside = (parts == part) & ~is_alone
-        if inside.any():
-            wanted = max(1, round(float(counts[inside].sum() / total) * num_buckets))
-            bounds.update(_cut(numbers[inside], counts[inside], wanted))
-    ranges = _name_ranges(sorted(bounds), set(alone.tolist()))
-    starts = [start for start, _ in ranges]
-    filled = np.unique(np.searchsorted(starts, numbers, side="right") - 1).tolist()
-    return [ranges[position] for position in filled or [0]]
-
-
-def _name_ranges(bounds: list[float], alone: set[float]) -> list[tuple[float, str]]:
-    """Return where each range starts, and its name: ``<20``, ``=[20, 25)``, ``≥25``, ``=0``."""
-    if not bounds:
-        return [(-math.inf, "=(any)")]
-    ranges = [(-math.inf, f"<{_write(bounds[0])}")]
-    for lower, upper in zip(bounds, [*bounds[1:], None], strict=True):
-        start, mark, bracket = lower, "≥", "["
-        if lower in alone:
-            ranges.append((lower, f"={_write(lower)}"))
-            start, mark, bracket = math.nextafter(lower, math.inf), ">", "("
-        if upper is None:
-            ranges.append((start, f"{mark}{_write(lower)}"))
-        else:
-            ranges.append((start, f"={bracket}{_write(lower)}, {_write(upper)})"))
-    return ranges
-
-
-def _write(number: float) -> str:
-    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
-
-
-def _cut(numbers: NDArray[np.float64], counts: NDArray[np.int64], wanted: int) -> list[float]:
-    """Return round bounds between ``wanted`` parts with about equally many cells."""
-    share_below = (np.cumsum(counts) - counts) / counts.sum()
-    bounds: list[float] = []
-    first = 1
-    for part in range(1, wanted):
-        if first == len(numbers):
-            break
-        distance = abs(share_below - part / wanted)
-        distance[:first] = np.inf
-        nearest = int(distance.argmin())
-        near = np.flatnonzero(distance <= max(SLACK / wanted, distance[nearest]))
-        low, high, wish = numbers[[near[0] - 1, near[-1], nearest]].tolist()
-        costs: dict[float, float] = {}
-        for round_number, cost in _list_round_numbers(low, high, wish):
-            if cost > SLACK:
-                break
-            away = float(distance[np.searchsorted(numbers, round_number)]) * wanted
-            costs.setdefault(round_number, cost + away)
-        bounds.append(min(costs, key=lambda round_number: costs[round_number]))
-        first = int(np.searchsorted(numbers, bounds[-1])) + 1
-    return bounds
-
-
-def _list_round_numbers(low: float, high: float, wish: float) -> Iterator[tuple[float, float]]:
-    """Yield round numbers in ``(low, high]``, the roundest first, and their costs.
-
-    Round numbers are multiples of 10, 5, 2 and 1 times a power of ten; the larger the step, the
-    rounder. For each step, the multiple nearest to ``wish`` is yielded. The first costs nothing.
-    """
-    exponent = math.floor(math.log10(max(abs(low), abs(high)))) + 1
-    free = None
-    for digits in range(18):
-        for digit, shift, cost in STEPS:
-            step = Decimal(digit).scaleb(exponent - digits + shift)
-            first = math.floor(Decimal(low) / step) + 1
-            last = math.floor(Decimal(high) / step)
-            if first > last:
-                continue
-            round_number = float(min(max(round(Decimal(wish) / step), first), last) * step)
-            if low < round_number <= high:
-                total = cost + DIGIT_COST * digits
-                free = total if free is None else free
-                yield round_number, total - free
-    if free is None:
-        yield wish, 0.0

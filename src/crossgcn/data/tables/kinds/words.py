@@ -1,0 +1,215 @@
+"""Columns of words: categories, such as cities and codes, and lists, such as tags."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from scipy import sparse
+
+from crossgcn.data.tables.cells import parse_numbers, plain_id
+from crossgcn.data.tables.kinds.base import ColumnEncoder, Inference, Unseen, ones_at
+from crossgcn.data.tables.table import Distinct
+
+MAX_CATEGORIES_OF_NAMES = 20
+"""Text with at most this many different values is never taken for names."""
+
+MIN_SHARE_OF_NAMES = 0.9
+"""Share of different values in a column of names."""
+
+MIN_SHARE_OF_TEXTS = 0.5
+MIN_WORDS_OF_TEXT = 6.0
+"""Share of different values in a column of free text, and number of words on average."""
+
+MIN_SHARE_OF_LISTS = 0.1
+"""Share of cells with several words in a column of lists."""
+
+MIN_WORD_REPEATS = 3
+"""How often a word of a list occurs at least, on average."""
+
+MIN_COUNT = 2
+"""Cells that a word must be in to have a feature; other words share ``(other)``."""
+
+MAX_WORDS = 5_000
+"""Number of words of lists with a feature of their own."""
+
+Separator = Literal["json", ";", "|", ",", " "]
+
+
+def infer_categorical(distinct: Distinct) -> tuple[str, str]:
+    """Take text as categories, but leave out names and free text."""
+    values = {text for text, _ in distinct.present}
+    num_values, num_cells = len(values), distinct.num_present
+    texts = f"{num_values:,} different texts in {num_cells:,} cells"
+    is_many = num_values > MAX_CATEGORIES_OF_NAMES
+    if num_values == num_cells >= 5 or (is_many and num_values > MIN_SHARE_OF_NAMES * num_cells):
+        return "ignored", f"{texts}, as names are"
+    num_words = sum(len(value.split()) for value in values) / num_values
+    are_texts = is_many and num_values > MIN_SHARE_OF_TEXTS * num_cells
+    if are_texts and num_words >= MIN_WORDS_OF_TEXT:
+        return "ignored", f"{texts} of {num_words:.0f} words on average: free text"
+    return "categorical", f"{num_values:,} different values"
+
+
+def infer_list(distinct: Distinct) -> Inference:
+    """Infer lists of words.
+
+    Enough cells hold several words, and words repeat far more often than cells do. Commas are
+    common in text and numbers, so lists with commas must also differ in length and hold words
+    that are not numbers.
+    """
+    separator = find_separator([cell for cell, _ in distinct.present])
+    if separator == " ":
+        return None
+    words = count_words(distinct, separator)
+    lengths = [len(split_words(cell, separator)) for cell, _ in distinct.present]
+    num_several = sum(
+        count for length, (_, count) in zip(lengths, distinct.present, strict=True) if length > 1
+    )
+    are_lists = num_several >= MIN_SHARE_OF_LISTS * distinct.num_present
+    are_repeated = sum(words.values()) >= MIN_WORD_REPEATS * len(words)
+    if not are_lists or not are_repeated:
+        return None
+    are_numbers = not np.isnan(parse_numbers(list(words))).any()
+    if separator == "," and (len(set(lengths)) < 2 or are_numbers):
+        return None
+    if len(words) > len(distinct.present) and separator != "json":
+        return None
+    written = "as JSON" if separator == "json" else f"between {separator!r}"
+    return "list", f"lists of {len(words):,} words {written}"
+
+
+def find_separator(cells: Sequence[str]) -> Separator:
+    """Return the separator that most cells of a column contain."""
+    if sum(cell.startswith("[") and cell.endswith("]") for cell in cells) * 2 > len(cells):
+        return "json"
+    marks: tuple[Separator, ...] = (";", "|", ",")
+    holding = {mark: sum(mark in cell for cell in cells) for mark in marks}
+    best = max(marks, key=lambda mark: holding[mark])
+    return best if holding[best] else " "
+
+
+def split_words(cell: str, separator: Separator | None) -> list[str]:
+    """Return the different words of a cell in order, without surrounding space.
+
+    Without a separator, the cell is one word. With ``json``, a cell that is not a JSON array is
+    split at commas; brackets and quotes are dropped.
+    """
+    if separator is None:
+        return [cell]
+    if separator == "json":
+        words = _split_json(cell)
+    else:
+        words = cell.split(None if separator == " " else separator)
+    return list(dict.fromkeys(filter(None, map(str.strip, words))))
+
+
+def _split_json(cell: str) -> list[str]:
+    try:
+        content = json.loads(cell)
+        if isinstance(content, list):
+            return [item if isinstance(item, str) else json.dumps(item) for item in content]
+    except (ValueError, RecursionError):  # too many nested brackets
+        pass
+    return [word.strip().strip("'\"") for word in cell.strip().strip("[]").split(",")]
+
+
+def count_words(distinct: Distinct, separator: Separator | None) -> dict[str, int]:
+    """Return the words of all cells and their counts, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for cell, count in distinct.present:
+        for word in split_words(cell, separator):
+            counts[word] += count
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+class WordEncoder(ColumnEncoder):
+    """One feature per frequent word, and ``(other)`` for the rest.
+
+    A category is one word, ``gender=female``; a list has several, ``tags:sale`` and ``tags:new``.
+
+    Attributes:
+        words: Words with a feature of their own, the most frequent first.
+        rare: Words of the training table without one, by the alphabet.
+        separator: What separates the words of a list; None for categories.
+        has_missing: Whether missing categories have a feature; otherwise they count as
+            ``(other)``. A missing list has no words.
+    """
+
+    kind: Literal["categorical", "list"]
+    words: tuple[str, ...]
+    rare: tuple[str, ...]
+    separator: Separator | None
+    has_missing: bool
+
+    @classmethod
+    def fit_categories(
+        cls, column: str, distinct: Distinct, min_count: int = MIN_COUNT
+    ) -> WordEncoder:
+        """Give each category of at least ``min_count`` cells a feature."""
+        counts = count_words(distinct, None)
+        return cls(
+            kind="categorical",
+            column=column,
+            words=tuple(word for word in counts if counts[word] >= min_count),
+            rare=tuple(sorted(word for word in counts if counts[word] < min_count)),
+            separator=None,
+            has_missing=bool(distinct.missing.any()),
+        )
+
+    @classmethod
+    def fit_lists(cls, column: str, distinct: Distinct) -> WordEncoder:
+        """Give each word in several cells a feature."""
+        separator = find_separator([cell for cell, _ in distinct.present])
+        counts = count_words(distinct, separator)
+        words = [word for word in counts if counts[word] >= MIN_COUNT][:MAX_WORDS]
+        return cls(
+            kind="list",
+            column=column,
+            words=tuple(words),
+            rare=tuple(sorted(counts.keys() - set(words))),
+            separator=separator,
+            has_missing=False,
+        )
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The words, then ``(other)``, then ``(missing)``."""
+        mark = "=" if self.kind == "categorical" else ":"
+        words = (*self.words, "(other)", *["(missing)"] * self.has_missing)
+        return [f"{self.column}{mark}{word}" for word in words]
+
+    def encode_values(self, distinct: Distinct) -> sparse.csr_array:
+        """Return a one at each word of each value."""
+        known, other = _find_positions(self.words), len(self.words)
+        of_missing = {other + self.has_missing} if self.kind == "categorical" else set()
+        rows: list[int] = []
+        features: list[int] = []
+        values = zip(distinct.texts, distinct.missing, strict=True)
+        for row, (text, is_missing) in enumerate(values):
+            words = split_words(text, self.separator)
+            found = {known.get(word, known.get(plain_id(word), other)) for word in words}
+            found = of_missing if is_missing else found
+            rows += [row] * len(found)
+            features += found
+        return ones_at(rows, features, (len(distinct.values), len(self.feature_names)))
+
+    def find_unseen(self, distinct: Distinct) -> Unseen | None:
+        """Return the words that the training table did not have."""
+        known = _find_positions((*self.words, *self.rare))
+        count, example = 0, ""
+        for position in np.flatnonzero(~distinct.missing).tolist():
+            words = split_words(distinct.texts[position], self.separator)
+            unseen = [word for word in words if word not in known and plain_id(word) not in known]
+            if unseen:
+                count, example = count + int(distinct.counts[position]), example or unseen[0]
+        return Unseen(self.column, count, example) if count else None
+
+
+def _find_positions(words: Sequence[str]) -> dict[str, int]:
+    """Return the position of each word; ``7.0`` is also found as ``7``."""
+    known = {plain_id(word): at for at, word in reversed(list(enumerate(words)))}
+    return known | {word: at for at, word in enumerate(words)}
