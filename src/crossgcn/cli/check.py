@@ -38,6 +38,7 @@ def check(
         from crossgcn.data.files import write_json
         from crossgcn.data.tables.checks import check_tables
         from crossgcn.data.tables.plan import make_plan
+        from crossgcn.data.tables.problems import CheckedTables
         from crossgcn.data.tables.read import read_table
         from crossgcn.reports.terminal.check import check_page, summarise_check
 
@@ -53,14 +54,15 @@ def check(
             edge_table = None if edges is None else read_table(edges, "edges")
             all_choices = choices
         plan = make_plan(node_table, edge_table, all_choices)
-        problems = check_tables(node_table, edge_table, plan)
+        checked = CheckedTables(node_table, edge_table, plan)
+        problems = check_tables(checked)
         if nodes.as_posix() in TABLES:
             plan = name_defaults(plan, nodes.as_posix(), choices)
     if plan.target is None:
         then = f"{tables.command('check', nodes, edges)} --target COLUMN"
     else:
         then = tables.command("compare", nodes, edges)
-    summary = summarise_check(node_table, edge_table, plan, problems, then)
+    summary = summarise_check(checked, plan, problems, then)
     if out is not None:
         write_json(make_folder(out) / "check.json", summary)
     print_answer(summary, [check_page(summary)], as_json)

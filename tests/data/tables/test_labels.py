@@ -67,14 +67,14 @@ def test_fractions_or_many_values_make_a_number(numbers: Any, task: str, is_warn
     nodes = people(300, income=[str(numbers[row % len(numbers)]) for row in range(300)])
     graph = load(nodes)
     assert graph.plan.task == task
-    assert is_warned == ("number-as-classes" in {problem.kind for problem in graph.problems})
+    assert is_warned == any("read as classes; --task regr" in each for each in graph.plan.reasons)
 
 
 def test_the_task_can_be_chosen() -> None:
     nodes = people(300, income=[row * row % 7 for row in range(300)])
     as_classes, as_number = (load(nodes, task=task) for task in ("classification", "regression"))
     assert as_classes.classes == ("0", "1", "2", "4") and as_number.classes == ("income",)
-    assert "number-as-classes" not in {problem.kind for problem in as_classes.problems}
+    assert not any("read as classes" in reason for reason in as_classes.plan.reasons)
     assert as_number.data.y.tolist() == [float(row * row % 7) for row in range(300)]
     with pytest.raises(BadInput, match="task is regression, but nothing is to be predicted"):
         load_tables(nodes, None, TableChoices(task="regression"))

@@ -107,7 +107,7 @@ def test_weights_are_read_where_the_model_has_them() -> None:
     assert new.edges.tolist() == [[41], [0]]
     for weight in ("-1", "inf", "", "1e300", "heavy"):
         with pytest.raises(
-            BadInput, match=r"edges, row 2, column weight: .* not a weight.*not negativ"
+            BadInput, match=r"edges, row 2, column weight: .* not a weight from 0.*write a number"
         ):
             load(edges=edges.assign(weight=["1", weight]), trained_on=weighted)
     with pytest.raises(BadInput, match="edges: there is no column 'weight'"):
@@ -134,7 +134,7 @@ def test_weights_are_read_where_the_model_has_them() -> None:
         (
             NEW,
             pd.DataFrame({"who": ["x", "y"], "whom": ["u0", "nobody"]}),
-            r"edges, row 2, column whom: there is no node 'nobody'.*neither in nodes nor among",
+            r"edges, row 2, column whom: 'nobody' is not a node.*, nor among the 40 nodes tr",
         ),
         (NEW, pd.DataFrame({"who": ["x"], "to": ["u0"]}), "edges: there is no column 'whom'"),
     ],

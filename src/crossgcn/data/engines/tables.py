@@ -19,6 +19,7 @@ from crossgcn.data.tables.cells import MOST_WEIGHT, quote
 from crossgcn.data.tables.checks import check_tables
 from crossgcn.data.tables.graph import TableGraph, encode_graph, refuse_errors
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
+from crossgcn.data.tables.problems import CheckedTables
 from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
@@ -55,8 +56,7 @@ def load_engine_tables(
         some = engine.fetch_text(edges.limit(SAMPLE_ROWS), of_edges.text, "edges")
         nodes = engine.fetch_text(engine.open(of_nodes, "nodes"), of_nodes.text, "nodes")
         plan = make_plan(nodes, some, choices)
-        nodes = plan.with_missing_words(nodes)
-        problems = check_tables(nodes, None, plan)
+        problems = check_tables(CheckedTables(nodes, None, plan))
         refuse_errors(problems, nodes.name)
         show("reading the edges")
         ids = nodes.frame[plan.id_column].tolist()

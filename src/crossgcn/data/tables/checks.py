@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from crossgcn.data.tables.cells import (
-    CODE,
     MISSING_WORDS,
     MOST_WEIGHT,
     are_whole,
@@ -25,7 +24,7 @@ from crossgcn.data.tables.cells import (
 )
 from crossgcn.data.tables.kinds.numeric import MAX_CODES
 from crossgcn.data.tables.labels import MIN_TO_SPLIT, Labels, role_of_values
-from crossgcn.data.tables.plan import AS_CHOSEN, ColumnKind, TablePlan
+from crossgcn.data.tables.plan import ColumnKind
 from crossgcn.data.tables.problems import (
     MISSING,
     UNKNOWN,
@@ -36,7 +35,7 @@ from crossgcn.data.tables.problems import (
     merge_alike,
     show_name,
 )
-from crossgcn.data.tables.table import Distinct, Table
+from crossgcn.data.tables.table import Distinct
 
 Rule = Callable[[CheckedTables], None]
 
@@ -67,6 +66,14 @@ def duplicate_id(tables: CheckedTables) -> None:
     message = f"{{value}} is already the id of row {tables.nodes.row_number(int(first))}"
     remedy = "keep one row per node, or choose another column with --id-column"
     tables.add("error", "duplicate-id", message, remedy, column, rows)
+
+
+def known_id(tables: CheckedTables) -> None:
+    """A node that the model was trained on would be there twice."""
+    column = tables.plan.id_column
+    rows = tables.nodes.find(column, tables.known_ids) >= 0
+    remedy = "give new nodes only, or rename it if it is another node"
+    tables.add("error", "known-id", "the model was trained on {value}", remedy, column, rows)
 
 
 def no_target(tables: CheckedTables) -> None:
@@ -107,21 +114,6 @@ def rare_classes(tables: CheckedTables) -> None:
     rows = np.append(rare, False)[classes.codes]  # -1, no class, is the last
     count = int(rare.sum())
     tables.add(severity, "rare-classes", message, remedy, plan.target, rows, count=count)
-
-
-def number_as_classes(tables: CheckedTables) -> None:
-    """Ratings or counts as classes lose their order."""
-    plan, labels = tables.plan, tables.labels
-    if tables.classes is None or labels is None or plan.target is None or len(labels.names) <= 2:
-        return
-    distinct = tables.nodes.distinct(plan.target)
-    is_word = distinct.missing | distinct.is_one_of(MISSING_WORDS)
-    are_numbers = not np.isnan(distinct.numbers[~is_word]).any()
-    are_codes = any(map(CODE.fullmatch, distinct.texts))
-    if are_numbers and not are_codes and all(each.reason != AS_CHOSEN for each in plan.columns):
-        message = f"the target is {len(labels.names)} different whole numbers, read as classes"
-        remedy = "give --task regression to predict the number"
-        tables.add("warning", "number-as-classes", message, remedy, plan.target)
 
 
 def unknown_split(tables: CheckedTables) -> None:
@@ -352,6 +344,8 @@ def edge_ends(tables: CheckedTables) -> None:
         f"{{value}} is not a node: {count:,} of {unknown.size:,} ends of edges are not in column "
         f"{show_name(plan.id_column)} of {tables.nodes.name}, which has ids such as {an_id}"
     )
+    if tables.known_ids:
+        message += f", nor among the {len(tables.known_ids):,} nodes trained on"
     severity: Severity = "error"
     if 2 * count > unknown.size:
         remedy = (
@@ -359,7 +353,8 @@ def edge_ends(tables: CheckedTables) -> None:
             "--source-column and --destination-column"
         )
     elif plan.unknown_ids == "refuse":
-        remedy = "add the node, correct the id, delete the edge, or give --unknown-ids drop"
+        remedy = "add the node, correct the id, or delete the edge"
+        remedy += "" if tables.known_ids else "; --unknown-ids drop leaves such edges out"
     else:
         severity, remedy = "warning", "such edges are left out; add the node, or correct the id"
     for column, rows in zip(columns, unknown, strict=True):
@@ -368,12 +363,11 @@ def edge_ends(tables: CheckedTables) -> None:
 
 def bad_edge_weight(tables: CheckedTables) -> None:
     """Neighbours are averaged by weight, so weights are numbers from 0 on."""
-    edges, column = tables.edges, tables.plan.weight_column
-    if edges is not None and column is not None:
-        distinct = edges.distinct(column)
+    if tables.weights is not None:
         message = f"{{value}} is not a weight from 0 to {MOST_WEIGHT:g}"
         remedy = "write a number, 1 for an ordinary edge, or delete the row"
-        rows = ~((distinct.numbers >= 0) & (distinct.numbers <= MOST_WEIGHT))[distinct.codes]
+        rows = ~((tables.weights >= 0) & (tables.weights <= MOST_WEIGHT))
+        column, edges = tables.plan.weight_column, tables.edges
         tables.add("error", "bad-edge-weight", message, remedy, column, rows, table=edges)
 
 
@@ -402,23 +396,29 @@ def isolated_node(tables: CheckedTables) -> None:
     tables.add("warning", "isolated-node", message, remedy, column, rows)
 
 
-IDS: tuple[Rule, ...] = (missing_id, duplicate_id)
-"""The rules for new nodes of a trained model."""
-
 RULES: tuple[Rule, ...] = (
-    *(text_encoding, *IDS, no_target, rare_classes, number_as_classes, unknown_split),
-    *(unfilled_split, gives_target_away, no_feature, not_a_number, not_a_date, ambiguous_value),
+    *(text_encoding, missing_id, duplicate_id, no_target, rare_classes),
+    *(
+        unknown_split,
+        unfilled_split,
+        gives_target_away,
+        no_feature,
+        not_a_number,
+        not_a_date,
+        ambiguous_value,
+    ),
     *(missing_word, mixed_column, id_as_feature, edge_ends, bad_edge_weight, repeated_edge),
     isolated_node,
 )
 """All rules, in the order of their problems; without edges, those about edges find nothing."""
 
 
-def check_tables(
-    nodes: Table, edges: Table | None, plan: TablePlan, rules: Sequence[Rule] = RULES
-) -> list[Problem]:
+NEW_NODES: tuple[Rule, ...] = (missing_id, duplicate_id, known_id, edge_ends, bad_edge_weight)
+"""The rules for new nodes of a trained model; its encoder refuses other cells."""
+
+
+def check_tables(tables: CheckedTables, rules: Sequence[Rule] = RULES) -> list[Problem]:
     """Return the problems of the tables: errors first, each severity in order of the rules."""
-    tables = CheckedTables(plan.with_missing_words(nodes), edges, plan)
     for rule in rules:
         rule(tables)
     return sorted(merge_alike(tables.problems), key=lambda problem: problem.severity != "error")

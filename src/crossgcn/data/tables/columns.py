@@ -31,17 +31,26 @@ EDGE_NAMES = (
 WEIGHT_NAMES = ("weight", "edge_weight")
 
 
-def infer_task(target: Distinct) -> Literal["classification", "regression"]:
-    """Return ``regression`` if nearly all cells are numbers, with fractions or very different."""
+def infer_task(target: Distinct) -> tuple[Literal["classification", "regression"], str]:
+    """Return ``regression`` if nearly all cells are numbers, with fractions or very different.
+
+    A few words say what is predicted.
+    """
     numbers = target.numbers
     num_numbers = target.num_cells(~np.isnan(numbers))
-    if num_numbers == 0 or num_numbers < MIN_SHARE_OF_KIND * target.num_present:
-        return "classification"
-    if any(CODE.fullmatch(text) for text, _ in target.present):
-        return "classification"
+    are_codes = any(CODE.fullmatch(text) for text, _ in target.present)
+    if num_numbers == 0 or num_numbers < MIN_SHARE_OF_KIND * target.num_present or are_codes:
+        return "classification", "classes"
     finite = np.unique(numbers[np.isfinite(numbers)])
-    few = are_whole(finite) and len(finite) <= MAX_CLASSES_OF_NUMBERS
-    return "classification" if few else "regression"
+    if not are_whole(finite) or len(finite) > MAX_CLASSES_OF_NUMBERS:
+        return "regression", "a number"
+    if len(finite) <= 2:
+        return "classification", "classes"
+    return (
+        "classification",
+        f"{len(finite)} different whole numbers, read as classes; --task regression predicts the "
+        "number",
+    )
 
 
 def find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple[str, str]:

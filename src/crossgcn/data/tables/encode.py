@@ -83,7 +83,7 @@ class TableEncoder(BaseModel):
     def fit(cls, nodes: Table, plan: TablePlan) -> TableEncoder:
         """Fit an encoder to each column, whatever the order of rows; labels are not used."""
         nodes = plan.with_missing_words(nodes)
-        columns = []
+        columns: list[AnyEncoder] = []
         for column in plan.features:
             distinct = nodes.distinct(column.name)
             if column.kind == "categorical" and column.chosen:  # every category counts

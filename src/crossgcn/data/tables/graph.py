@@ -17,13 +17,12 @@ from torch_geometric.data import Data
 
 from crossgcn.data.features import Preprocess, csr_tensor
 from crossgcn.data.graph import canonical_graph
-from crossgcn.data.tables.cells import MOST_WEIGHT
-from crossgcn.data.tables.checks import IDS, check_tables
+from crossgcn.data.tables.checks import NEW_NODES, check_tables
 from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.kinds.base import Unseen
 from crossgcn.data.tables.labels import read_labels, read_roles
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
-from crossgcn.data.tables.problems import Problem
+from crossgcn.data.tables.problems import CheckedTables, Problem
 from crossgcn.data.tables.read import read_table
 from crossgcn.data.tables.table import INDEX_COLUMN, Table
 from crossgcn.errors import BadInput
@@ -69,18 +68,11 @@ def load_tables(
     """
     node_table = read_table(nodes, "nodes")
     edge_table = None if edges is None else read_table(edges, "edges")
-    choices = choices or TableChoices()
-    plan = make_plan(node_table, edge_table, choices)
-    node_table = plan.with_missing_words(node_table)
-    problems = check_tables(node_table, edge_table, plan)
+    plan = make_plan(node_table, edge_table, choices or TableChoices())
+    tables = CheckedTables(node_table, edge_table, plan)
+    problems = check_tables(tables)
     refuse_errors(problems, node_table.name)
-    edge_index, edge_weight, _ = read_edges(
-        edge_table,
-        plan,
-        node_table.frame[plan.id_column].tolist(),
-        f"add it to {node_table.name}, or delete the edge",
-    )
-    return encode_graph(node_table, plan, problems, edge_index, edge_weight)
+    return encode_graph(tables.nodes, plan, problems, *tables.usable_edges())
 
 
 def encode_graph(
@@ -111,36 +103,6 @@ def encode_graph(
     return TableGraph(data, ids, labels.names, encoder, plan, tuple(problems), names)
 
 
-def read_edges(
-    edges: Table | None, plan: TablePlan, ids: Sequence[str], remedy: str
-) -> tuple[NDArray[np.int64], NDArray[np.float32] | None, int]:
-    """Return the edges ``[2, edges]`` without self-loops, their weights, and how many were dropped.
-
-    Edges to an end that is none of the ``ids`` are dropped if the plan says so; otherwise they
-    are refused, and ``remedy`` says what to do about them.
-    """
-    if edges is None or plan.source_column is None or plan.destination_column is None:
-        return np.empty((2, 0), np.int64), None, 0
-    columns = [edges.require(name) for name in (plan.source_column, plan.destination_column)]
-    ends = np.stack([edges.find(column, ids) for column in columns])
-    if plan.unknown_ids == "refuse":
-        for column, found in zip(columns, ends, strict=True):
-            edges.refuse_cells(column, found < 0, "there is no node {value}", remedy)
-    is_known = (ends >= 0).all(axis=0)
-    kept, num_dropped = is_known & (ends[0] != ends[1]), int((~is_known).sum())
-    if plan.weight_column is None:
-        return ends[:, kept], None, num_dropped
-    distinct = edges.distinct(edges.require(plan.weight_column))
-    weights = distinct.numbers[distinct.codes]
-    edges.refuse_cells(
-        plan.weight_column,
-        ~((weights >= 0) & (weights <= MOST_WEIGHT)),
-        "{value} is not a weight",
-        "write a number that is not negative",
-    )
-    return ends[:, kept], weights[kept].astype(np.float32), num_dropped
-
-
 def as_features(matrix: sparse.csr_array) -> Tensor:
     """Convert an encoded table to the sparse tensor that layers take."""
     rows, columns = matrix.shape
@@ -163,8 +125,8 @@ def refuse_errors(problems: Sequence[Problem], name: str) -> None:
         lines = [f"{name}: {len(errors)} error(s) in the tables; correct them first:"]
         lines += [f"  {error}" for error in errors[:MAX_ERRORS_SHOWN]]
         if len(errors) > MAX_ERRORS_SHOWN:
-            lines.append(f"  and {len(errors) - MAX_ERRORS_SHOWN} more")
-        lines.append("to list all problems: crossgcn check, with the same tables and options")
+            more = len(errors) - MAX_ERRORS_SHOWN
+            lines.append(f"  and {more} more: crossgcn check, with the same options, lists all")
         raise BadInput("\n".join(lines))
 
 
@@ -236,35 +198,23 @@ def load_new_tables(
     their order.
     """
     node_table = read_table(nodes, "nodes")
-    id_column = node_table.require(plan.id_column)
-    refuse_errors(check_tables(node_table, None, plan, IDS), node_table.name)
-    ids = tuple(node_table.frame[id_column].tolist())
-    node_table.refuse_cells(
-        id_column,
-        node_table.find(id_column, known_ids) >= 0,
-        "the model was trained on {value}",
-        "give new nodes only, or rename it if it is another node",
-    )
+    node_table.require(plan.id_column)
     edge_table = None if edges is None else read_table(edges, "edges")
     if edge_table is not None and plan.source_column is None:
         raise BadInput(
             f"{edge_table.name}: the model was trained without edges and has no use for any; "
             "leave them out, or train it with a table of edges"
         )
-    ends, edge_weight, num_dropped = read_edges(
-        edge_table,
-        plan,
-        [*known_ids, *ids],
-        f"it is neither in {node_table.name} nor among the {len(known_ids):,} nodes trained on: "
-        f"add it to {node_table.name}, or delete the edge",
-    )
+    tables = CheckedTables(node_table, edge_table, plan, known_ids)
+    refuse_errors(check_tables(tables, NEW_NODES), node_table.name)
+    ends, edge_weight = tables.usable_edges()
     planned = {INDEX_COLUMN, *(column.name for column in plan.columns)}
     return NewNodes(
         x=encoder.transform(node_table),
-        ids=ids,
+        ids=tuple(node_table.frame[plan.id_column]),
         edges=ends,
         edge_weight=edge_weight,
         unused=tuple(name for name in node_table.columns if name not in planned),
         unseen=encoder.find_unseen(node_table),
-        num_dropped=num_dropped,
+        num_dropped=int((tables.ends < 0).any(axis=0).sum()),
     )

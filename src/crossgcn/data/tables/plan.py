@@ -22,11 +22,6 @@ Task = Literal["classification", "regression"]
 RareClasses = Literal["drop", "refuse"]
 UnknownIds = Literal["refuse", "drop"]
 
-TO_PREDICT = "to be predicted"
-AS_CHOSEN = "to be predicted, by the chosen task"
-NO_HEADER = "no header, as an index has none"
-SHOWN = "names, shown beside the ids"
-
 
 class TableChoices(BaseModel):
     """What the user says about the tables; everything else is inferred.
@@ -205,15 +200,15 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
     if choices.missing:
         listed = ", ".join(sorted(words)) or "nothing else"
         reasons.append(f"missing values: blank cells, {listed}: as chosen")
-    task, to_predict = choices.task or "classification", AS_CHOSEN
+    task, predicted = choices.task or "classification", "by the chosen task"
     if choices.target is not None and choices.task is None:
-        task = infer_task(nodes.distinct(choices.target))
-        to_predict = f"{TO_PREDICT}, a number" if task == "regression" else TO_PREDICT
+        task, predicted = infer_task(nodes.distinct(choices.target))
+        reasons.append(f"target: {nodes.name}, column {choices.target}: {predicted}")
     known: dict[str | None, tuple[str, str]] = {
-        INDEX_COLUMN: ("ignored", NO_HEADER),
+        INDEX_COLUMN: ("ignored", "no header, as an index has none"),
         **{name: (kind, "as chosen") for name, kind in chosen.items()},
-        choices.name_column: ("ignored", SHOWN),
-        choices.target: ("target", to_predict),
+        choices.name_column: ("ignored", "names, shown beside the ids"),
+        choices.target: ("target", f"to be predicted, {predicted}"),
         split_column: ("split", "who trains"),
         id_column: ("id", "names the node"),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -64,14 +65,23 @@ class Problem:
         return f"{self.place}: {self.statement}; {self.remedy}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class CheckedTables:
-    """The tables that rules look at, and the problems they append."""
+    """The tables that rules look at, and the problems they append.
+
+    Attributes:
+        nodes: With the plan's words for a missing value.
+        known_ids: Nodes that a model was trained on, if the tables are of new ones.
+    """
 
     nodes: Table
     edges: Table | None
     plan: TablePlan
+    known_ids: Sequence[str] = ()
     problems: list[Problem] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.nodes = self.plan.with_missing_words(self.nodes)
 
     def add(
         self,
@@ -126,28 +136,44 @@ class CheckedTables:
 
     @cached_property
     def ends(self) -> NDArray[np.int64]:
-        """Position of each end of an edge among the different ids: ``[2, edges]``."""
+        """The node at each end of an edge: ``[2, edges]``.
+
+        Known nodes come first, then the different ids of the table, which are its rows.
+        """
         if self.edges is None or self.plan.source_column is None:
             return np.empty((2, 0), np.int64)
-        ids, found = self.nodes.distinct(self.plan.id_column).values, []
+        ids = [*self.known_ids, *self.nodes.distinct(self.plan.id_column).values]
+        found = []
         for column in (self.plan.source_column, str(self.plan.destination_column)):
-            distinct = self.edges.distinct(column)
+            distinct = self.edges.distinct(self.edges.require(column))
             nodes = self.edges.find(column, ids)
             nodes[nodes < 0] = UNKNOWN
             found.append(np.where(distinct.blank[distinct.codes], MISSING, nodes))
         return np.stack(found)
 
     @cached_property
-    def pairs(self) -> NDArray[np.int64]:
-        """Each pair of different neighbours once, as positions among the ids: ``[2, pairs]``."""
-        low, high = np.sort(self.ends, axis=0)
-        kept = (low >= 0) & (low != high)
-        span = len(self.nodes.distinct(self.plan.id_column).values)
-        return np.stack(np.divmod(pd.unique(low[kept] * span + high[kept]), span))
+    def weights(self) -> NDArray[np.float64] | None:
+        """The weight of each edge; None where edges have none."""
+        if self.edges is None or self.plan.weight_column is None:
+            return None
+        distinct = self.edges.distinct(self.edges.require(self.plan.weight_column))
+        return distinct.numbers[distinct.codes]
+
+    def usable_edges(self) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
+        """Return the edges between two different nodes ``[2, edges]``, and their weights."""
+        kept = (self.ends >= 0).all(axis=0) & (self.ends[0] != self.ends[1])
+        weights = None if self.weights is None else self.weights[kept].astype(np.float32)
+        return self.ends[:, kept], weights
 
     @cached_property
-    def homophily(self) -> dict[str, float] | None:
-        """How alike neighbours are, or None where no edge joins two labelled nodes.
+    def pairs(self) -> NDArray[np.int64]:
+        """Each pair of different neighbours once: ``[2, pairs]``."""
+        low, high = np.sort(self.usable_edges()[0], axis=0)
+        span = len(self.known_ids) + len(self.nodes)
+        return np.stack(np.divmod(pd.unique(low * span + high), span))
+
+    def measure_homophily(self) -> dict[str, float] | None:
+        """Return how alike neighbours are, or None where no edge joins two labelled nodes.
 
         For classes, ``same_class`` is the share of edges that join equal ones, and ``chance``
         that share among random edges between nodes of the same degrees. For numbers,
@@ -157,11 +183,7 @@ class CheckedTables:
         labels = self.labels
         if labels is None:
             return None
-        ids = self.nodes.distinct(self.plan.id_column)
-        node_of_id = np.zeros(len(ids.values), np.int64)
-        node_of_id[ids.codes] = np.arange(len(ids.codes))
-        ends = node_of_id[self.pairs]
-        ends = ends[:, labels.known[ends].all(axis=0)]
+        ends = self.pairs[:, labels.known[self.pairs].all(axis=0)]
         num_edges = ends.shape[1]
         if num_edges == 0:
             return None

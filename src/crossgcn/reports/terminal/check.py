@@ -32,23 +32,19 @@ _STYLES = {"error": "bold red", "warning": "yellow"}
 
 
 def summarise_check(
-    nodes: Table,
-    edges: Table | None,
-    plan: TablePlan,
-    problems: Sequence[Problem],
-    next_command: str,
+    tables: CheckedTables, plan: TablePlan, problems: Sequence[Problem], next_command: str
 ) -> Summary:
     """Return how the tables were read and what was found; ``next_command`` if without errors."""
     severities = Counter(problem.severity for problem in problems)
     are_broken = any(problem.kind in _BROKEN_IDS for problem in problems)
-    checked = CheckedTables(plan.with_missing_words(nodes), edges, plan)
+    nodes, edges = tables.nodes, tables.edges
     of_nodes = plan.model_dump(include={"id_column", "target", "split_column"})
     of_edges = plan.model_dump(include={"source_column", "destination_column", "weight_column"})
     return {
         "nodes": {"file": nodes.name, "rows": len(nodes), **of_nodes},
         "edges": edges if edges is None else {"file": edges.name, "rows": len(edges), **of_edges},
-        "balance": _balance(checked.nodes, plan),
-        "homophily": None if are_broken else checked.homophily,
+        "balance": _balance(nodes, plan),
+        "homophily": None if are_broken else tables.measure_homophily(),
         "columns": [column.model_dump() for column in plan.columns],
         "reasons": list(plan.reasons),
         "findings": [asdict(problem) for problem in problems],
