@@ -113,7 +113,7 @@ def test_choices_override_inference() -> None:
         "b": ("ignored", "as chosen"),
         "c": ("list", "as chosen"),
         "d": ("categorical", "as chosen"),
-        "y": ("target", "to be predicted, classes"),
+        "y": ("target", "to be predicted"),
     }
 
 

@@ -200,15 +200,15 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
     if choices.missing:
         listed = ", ".join(sorted(words)) or "nothing else"
         reasons.append(f"missing values: blank cells, {listed}: as chosen")
-    task, predicted = choices.task or "classification", "by the chosen task"
+    task = choices.task or "classification"
     if choices.target is not None and choices.task is None:
-        task, predicted = infer_task(nodes.distinct(choices.target))
-        reasons.append(f"target: {nodes.name}, column {choices.target}: {predicted}")
+        task, how = infer_task(nodes.distinct(choices.target))
+        reasons.append(f"target: {nodes.name}, column {choices.target}: {how}")
     known: dict[str | None, tuple[str, str]] = {
         INDEX_COLUMN: ("ignored", "no header, as an index has none"),
         **{name: (kind, "as chosen") for name, kind in chosen.items()},
         choices.name_column: ("ignored", "names, shown beside the ids"),
-        choices.target: ("target", f"to be predicted, {predicted}"),
+        choices.target: ("target", "to be predicted"),
         split_column: ("split", "who trains"),
         id_column: ("id", "names the node"),
     }
