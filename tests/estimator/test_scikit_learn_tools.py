@@ -225,7 +225,7 @@ def test_weights_of_rows_are_as_good_as_repeated_rows() -> None:
     weighted = fit(np.arange(200), sample_weight=times)
     np.testing.assert_allclose(weighted, repeated, atol=1e-3)
     assert not np.allclose(weighted, fit(np.arange(200)), atol=1e-2)
-    with pytest.raises(BadInput, match="sample_weight is zero for all labelled rows"):
+    with pytest.raises(BadInput, match="the weight is zero for all labelled rows"):
         small().fit(X, np.where(Y == 0, -1, X[:, 0] > 0), sample_weight=1 - Y)
 
 

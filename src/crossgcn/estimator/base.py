@@ -32,7 +32,6 @@ from crossgcn.estimator.labels import (
     hold_out,
     read_known,
     read_targets,
-    weigh_classes,
     weigh_rows,
 )
 from crossgcn.experiments.predict import class_scores
@@ -139,7 +138,8 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
                 stacklevel=2,
             )
         config = self._configure(classes, graph.has_edges)
-        rows, row_weights = weigh_rows(targets, X, sample_weight)
+        class_weight = getattr(self, "class_weight", None)
+        rows, row_weights = weigh_rows(targets, classes, X, sample_weight, class_weight)
         held_out = rows[:0]
         if self.validation_fraction is not None:
             strata = None if classes is None else classes[targets[rows]]
@@ -195,7 +195,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         settings = {
             name: value
             for name, value in self.get_params().items()
-            if name in RunConfig.model_fields
+            if name in RunConfig.model_fields and name != "class_weight"
         }
         takes_hops = get_preset(self.model).inputs == "hops"
         task = task_of_outputs(1 if classes is None else len(classes))
@@ -217,8 +217,6 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             check_metric(self.metric, task)
         elif takes_hops or task == "regression":
             defaults["metric"] = DEFAULT_METRICS[task]
-        if classes is not None:
-            settings["class_weight"] = weigh_classes(settings["class_weight"], classes)
         config = RunConfig.create(defaults=defaults, seed=seed, **settings)
         if config.order is None and has_orders(config.model):
             config = config.model_copy(update={"order": first_layer_crosses(2, config.num_layers)})

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
@@ -89,18 +88,28 @@ def _infer_type(labels: Labels) -> Labels:
 
 
 def weigh_rows(
-    targets: Tensor, X: Any, sample_weight: ArrayLike | None
+    targets: Tensor, classes: Labels | None, X: Any, sample_weight: Any, class_weight: Any
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the rows with a target and a positive weight, and the weights of all rows."""
+    """Return the rows to train on, and the weight of every row if they differ.
+
+    Rows without a target or of weight 0 are left out. The weight of a row is that of the row
+    times that of its class.
+    """
     known = is_labelled(targets)
-    if sample_weight is None:
+    if sample_weight is None and class_weight is None:
         return known.nonzero().flatten(), None
-    checked = _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
-    weights = torch.from_numpy(np.array(checked))
+    checked = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weights = torch.tensor(checked)
+    if classes is not None and class_weight is not None:
+        of_class = compute_sample_weight(class_weight, classes[targets[known]])
+        weights[known] *= torch.from_numpy(of_class)
     rows = (known & (weights > 0)).nonzero().flatten()
     if not len(rows):
-        raise BadInput("sample_weight is zero for all labelled rows; give some a positive one")
-    return rows, weights
+        raise BadInput(
+            "the weight is zero for all labelled rows; give some a positive sample_weight and "
+            "class_weight"
+        )
+    return rows, weights.float()
 
 
 def hold_out(
@@ -126,15 +135,3 @@ def hold_out(
             "another fraction, or None to train on all labelled rows"
         ) from None
     return torch.from_numpy(np.sort(train)), torch.from_numpy(np.sort(held_out))
-
-
-def weigh_classes(class_weight: Any, classes: Labels) -> Any:
-    """Return the weights of classes as :class:`~crossgcn.RunConfig` takes them."""
-    if isinstance(class_weight, Mapping):
-        weights = compute_class_weight(dict(class_weight), classes=classes, y=classes)
-        return tuple(weights.tolist())
-    if class_weight not in (None, "balanced"):
-        raise BadInput(
-            f"class_weight is {class_weight!r}; give 'balanced', or a mapping from class to weight"
-        )
-    return class_weight
