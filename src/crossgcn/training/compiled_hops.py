@@ -43,17 +43,13 @@ class HopPasses:
         self._projection = transform.weight.detach().flatten(0, 1)
         self._grad_projection = self.gradients[transform.weight].reshape(self._projection.shape)
         self._product = torch.empty(self._projection.t().shape)
-        gates = torch.empty(0)
+        no_gates = np.empty((0, self.units), dtype=np.float32)
+        gates = no_gates, no_gates
         if isinstance(transform.aggregator, PerUnit):
-            gates = transform.aggregator.gates
-        self._readout = self._shaped(
-            *(each.detach().numpy() for each in (gates, readout.weight, readout.bias))
-        )
-        self._grad_readout = self._shaped(
-            self.gradients.get(gates, gates.detach().numpy()),
-            self.gradients[readout.weight],
-            self.gradients[readout.bias],
-        )
+            gates = self._views(transform.aggregator.gates, self.order - 1, self.units)
+        weight = self._views(readout.weight, self.classes, self.units)
+        bias = self._views(readout.bias, self.bags, self.classes)
+        self._readout, self._grad_readout = zip(gates, weight, bias, strict=True)
         self._allocate(0, len(self._product))
 
     @classmethod
@@ -66,9 +62,9 @@ class HopPasses:
         )
         return cls(model) if usual else None
 
-    def _shaped(self, gates: Array, weight: Array, bias: Array) -> tuple[Array, Array, Array]:
-        units, classes = (self.order - 1, self.units), (self.bags, self.classes)
-        return gates.reshape(units), weight, bias.reshape(classes)
+    def _views(self, parameter: Tensor, *shape: int) -> tuple[Array, Array]:
+        """Return a parameter and its gradient in another shape."""
+        return parameter.detach().numpy().reshape(shape), self.gradients[parameter].reshape(shape)
 
     def _allocate(self, rows: int, columns: int) -> None:
         """Make arrays for a batch of this shape, and the views of them that the passes take."""
