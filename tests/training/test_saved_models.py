@@ -131,14 +131,6 @@ def test_a_changed_letter_is_noticed(name: str, tmp_path: Path) -> None:
         load_model(tmp_path)
 
 
-def test_files_of_two_models_are_not_one(tmp_path: Path) -> None:
-    saved(tmp_path / "one")
-    saved(tmp_path / "other", order_weights="learned")
-    (tmp_path / "one" / WEIGHTS).write_bytes((tmp_path / "other" / WEIGHTS).read_bytes())
-    with pytest.raises(BadInput, match=r"model\.safetensors: is not what was written"):
-        load_model(tmp_path / "one")
-
-
 def test_what_inputs_and_outputs_mean_comes_back(tmp_path: Path) -> None:
     model = build_model("gcn", 2, 2)
     preprocess = Preprocess(

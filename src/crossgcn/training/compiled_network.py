@@ -70,16 +70,15 @@ class CompiledNetwork:
                 self.operations.append(_NeighbourSum(block, transform.out_channels))
             if layer.bias is not None:
                 self.operations.append(_Bias(layer.bias))
-        self.scores = np.empty((rows, model.num_outputs), dtype=np.float32)
-        self.grad_scores = np.empty_like(self.scores)
+        self.scores: Array = None
+        self.grad_scores = np.empty((rows, model.num_outputs), dtype=np.float32)
 
     def forward(self, key: Key | None = None) -> Array:
         """Return the scores of the target nodes; with dropout if a key, seed and step, is given."""
-        hidden = self.x
+        self.scores = self.x
         for operation in self.operations:
-            hidden = operation.forward(hidden, key)
-        self.scores = hidden
-        return hidden
+            self.scores = operation.forward(self.scores, key)
+        return self.scores
 
     def loss(self) -> tuple[float, int]:
         """Return the mean cross-entropy of the last scores and the number of correct ones."""

@@ -132,17 +132,24 @@ class FullBatchStep(Step):
             and model.target_scale is None
         )
         self.graph, self.y, self._seed = graph, y, seed
-        self.inputs, self.labels = self._read(nodes)
+        self.inputs, self.labels = self.read(nodes)
         weights = training_weights(config.class_weight, node_weights, y[nodes], model.num_outputs)
         self._weights = None if weights is None else weights.to(device)
-        self._network: CompiledNetwork | None = None
-        if weights is None and can_be_compiled(model, device):
-            from crossgcn.training.compiled_network import CompiledAdam, CompiledNetwork
+        self._network = self.compile(self.inputs, self.labels) if weights is None else None
+        if self._network is not None:
+            from crossgcn.training.compiled_network import CompiledAdam
 
-            self._network = CompiledNetwork(model, self.inputs, self.labels)
             self._adam = CompiledAdam(self.optimizer)
 
-    def _read(self, nodes: Tensor) -> tuple[ModelInputs, Tensor]:
+    def compile(self, inputs: ModelInputs, labels: Tensor) -> CompiledNetwork | None:
+        """Return compiled passes of the model; ``None`` where PyTorch computes them."""
+        if not can_be_compiled(self.model, self.device):
+            return None
+        from crossgcn.training.compiled_network import CompiledNetwork
+
+        return CompiledNetwork(self.model, inputs, labels)
+
+    def read(self, nodes: Tensor) -> tuple[ModelInputs, Tensor]:
         """Return the rows with which the model scores some nodes, and the nodes' labels."""
         x, blocks = self.graph.view(nodes, self.model.propagations)
         inputs = x.to(self.device), tuple(block.to(self.device) for block in blocks)
@@ -150,7 +157,7 @@ class FullBatchStep(Step):
 
     def scorer(self, nodes: Tensor) -> NodeScorer:
         """Return a scorer of the model on some nodes."""
-        return NodeScorer(self.model, self.config, self.y, *self._read(nodes))
+        return NodeScorer(self, nodes)
 
     def run(self) -> None:
         """Do one step: forward, backward and Adam."""
@@ -200,28 +207,12 @@ class FullBatchStep(Step):
 
 
 class NodeScorer(Scorer):
-    """Scores nodes of a graph in memory.
+    """Scores nodes with the model of a step, computing only the rows that they need."""
 
-    Args:
-        inputs: With which the model scores the nodes.
-        labels: Of the nodes.
-    """
-
-    def __init__(
-        self,
-        model: NodeClassifier,
-        config: RunConfig,
-        y: Tensor,
-        inputs: ModelInputs,
-        labels: Tensor,
-    ) -> None:
-        super().__init__(model, config, y, labels)
-        self._inputs = inputs
-        self._network: CompiledNetwork | None = None
-        if can_be_compiled(model, labels.device):
-            from crossgcn.training.compiled_network import CompiledNetwork
-
-            self._network = CompiledNetwork(model, inputs, labels)
+    def __init__(self, step: FullBatchStep, nodes: Tensor) -> None:
+        self._inputs, labels = step.read(nodes)
+        super().__init__(step.model, step.config, step.y, labels)
+        self._network = step.compile(self._inputs, labels)
 
     def score(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return the loss, the accuracy, and the scores of the nodes."""
