@@ -58,7 +58,7 @@ def test_training_in_a_comparisons_folder_adds_the_weights(
         (("--models", " , "), ("--models takes names", "' , '")),
         (("--baseline", "mlp"), ("--baseline mlp is not among", "add it there")),
         (("--baseline", "mpl"), ("unknown model 'mpl'", "did you mean 'mlp'")),
-        (("--num-layers", "one"), ("--num-layers takes whole numbers", "'one'")),
+        (("--num-layers", "one"), ("num_layers should be a valid integer", "'one'")),
         (("--num-layers", "0"), ("num_layers should be greater than or equal to 1", "got 0")),
         (("--order", "2,1", "--num-layers", "1,2"), ("names 2 layers, but num_layers is 1",)),
         (

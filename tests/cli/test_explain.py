@@ -62,7 +62,7 @@ def test_the_terms_of_a_class(crossgcn: Command, folder: Path, tmp_path: Path) -
     assert len(every) > 50 and every["importance"].is_monotonic_decreasing
     screen = crossgcn("explain", run, "--top", 3).stdout
     assert "class republican (log-odds)" in screen and "2 hops: " in screen
-    assert "importance of all terms together: of one column" in screen
+    assert "importance of all terms together: of 1 column" in screen
     against = result_of(crossgcn("explain", run, "--class", "democrat", "--json"))
     assert against["average"]["democrat"] == pytest.approx(-answer["average"]["republican"])
 

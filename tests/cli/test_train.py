@@ -112,11 +112,6 @@ def test_a_json_file_that_is_not_of_a_run_is_refused(content: str, crossgcn: Com
     assert "some.json" in done.stderr and "config.json in a folder that crossgcn" in done.stderr
 
 
-def test_quiet_prints_the_result_only(crossgcn: Command, graph_file: Path) -> None:
-    quiet = crossgcn("train", graph_file, *TINY, "--quiet", "--out", "quiet")
-    assert quiet.stderr == "" and "mean ± sd" in quiet.stdout
-
-
 def test_options_win_over_the_file_the_file_over_the_preset_and_that_over_defaults(
     crossgcn: Command, graph_file: Path, tmp_path: Path
 ) -> None:
@@ -266,5 +261,5 @@ def test_what_a_killed_command_had_finished_is_not_done_again(
     resumed = result_of(crossgcn(*arguments, out, "--resume"))
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     whole = result_of(crossgcn(*arguments, tmp_path / "whole"))
-    for key in ("test_accuracy", "validation_accuracy", "best_epoch", "trained_order_weights"):
+    for key in ("test_accuracy", "validation_score", "best_epoch", "trained_order_weights"):
         assert resumed[key] == whole[key], key

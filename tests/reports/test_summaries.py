@@ -81,11 +81,31 @@ def test_any_of_the_models_may_be_the_baseline() -> None:
     ]
 
 
+def test_models_are_paired_by_the_metric_that_selects() -> None:
+    """Also models of numbers, which have no accuracy."""
+    runs = []
+    for model, values in (("gcn", [0.5, 0.7]), ("mlp", [0.6, 0.9])):
+        of_classes = runs_of(values, model=model, metric="r2")
+        records = tuple(
+            record | {"task": "regression", "metric": "r2", "test": {"r2": value}}
+            for record, value in zip(of_classes.records, values, strict=True)
+        )
+        runs.append(RepeatedRuns(of_classes.config, records))
+    _, mlp = summarise_comparison(runs, "gcn")["models"]
+    assert mlp["paired_difference"] == pytest.approx(0.15) and "test_accuracy" not in mlp
+
+
 @pytest.mark.parametrize(
     ("gains", "sentence"),
     [
-        ([0.02, 0.021, 0.019], "mlp (2 layers) beats gcn: +2.00 points, 95 % interval +1.75 to"),
-        ([-0.02, -0.021, -0.019], "mlp (2 layers) falls behind gcn: -2.00 points, 95 % interval"),
+        (
+            [0.02, 0.021, 0.019],
+            "mlp (2 layers) beats gcn: +2.00 points of accuracy, 95 %",
+        ),
+        (
+            [-0.02, -0.021, -0.019],
+            "mlp (2 layers) falls behind gcn: -2.00 points of accuracy",
+        ),
         ([0.05, -0.03, 0.04], "mlp (2 layers) cannot be told apart from gcn: +2.00 points"),
         ([0.0, 0.0, 0.0], "mlp (2 layers) cannot be told apart from gcn: +0.00 points"),
     ],

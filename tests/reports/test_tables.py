@@ -1,16 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 
-from crossgcn.reports.terminal.compare import (
-    comparison_page,
-    order_weight_lines,
-    training_table,
-)
-from crossgcn.reports.terminal.tables import datasets_table, make_table
+from crossgcn.reports.terminal.compare import comparison_screen, training_screen
+from crossgcn.reports.terminal.tables import make_table
 
 SHARED = {
     "dataset": "cora",
@@ -19,14 +16,15 @@ SHARED = {
     "num_runs": 20,
     "train": 20,
     "epochs": 500,
+    "metric": "accuracy",
     "answer": [],
 }
 
 
-def rendered(table: RenderableType, width: int = 160) -> list[str]:
+def rendered(screen: Iterable[RenderableType], width: int = 160) -> list[str]:
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
-        console.print(table)
+        console.print(Group(*screen), markup=False)
     return capture.get().splitlines()
 
 
@@ -64,28 +62,31 @@ def compared(name: str, difference: float, reach: float, **entries: Any) -> dict
 
 def test_a_training_is_shown_in_percent() -> None:
     alphas = [[[1.0, 0.2], [1.0, -0.1], [1.0]], [[1.0, 0.4], [1.0, 0.3], [1.0]]]
-    row = model_row("gcn", 0.7945, trained_order_weights=alphas)
-    text = "\n".join(rendered(training_table(SHARED | row)))
-    for cell in ("79.5 ± 1.2", "72.0"):
-        assert cell in text
-    assert order_weight_lines(row) == [
+    tests = {"accuracy": [0.78, 0.81], "roc_auc": [0.9, 0.92]}
+    row = model_row("gcn", trained_order_weights=alphas, test=tests)
+    title, *lines = rendered(training_screen(SHARED | row))
+    assert title == "gcn on cora: 20 random splits, 20 per class, 500 epochs"
+    text = " ".join("\n".join(lines).split())
+    assert "accuracy in % 79.5 ± 2.1 ROC-AUC in % 91.0 ± 1.4" in text
+    assert "accuracy in % on the validation nodes: 72.0" in text
+    assert lines[-2:] == [
         "layer 1: order weights |α| = 1.00, 0.30",
         "layer 2: order weights |α| = 1.00, 0.20",
     ]
-    assert "cora: test accuracy in %, 20 random splits, 20 per class, 500 epochs" in text
 
 
 def test_a_spread_that_is_missing_is_left_out() -> None:
-    row = model_row("mlp", 0.5, sd=None)
-    assert order_weight_lines(row) == []
-    (line,) = [line for line in rendered(training_table(SHARED | row)) if "mlp" in line]
-    assert line.split() == ["mlp", "2", "50.0", "72.0", "12"]
+    row = model_row("mlp", test={"accuracy": [0.5]})
+    lines = rendered(training_screen(SHARED | row))
+    (line,) = [line for line in lines if line.startswith(" accuracy")]
+    assert line.split() == ["accuracy", "in", "%", "50.0"]
+    assert not any("order weights" in line for line in lines)
 
 
 def test_a_comparison_shows_signed_points_and_their_error() -> None:
     rows = [model_row("gcn"), compared("gin", 0.0123, 0.008), compared("mlp", -0.1, 0.02)]
     summary = SHARED | {"baseline": "gcn", "models": rows}
-    lines = {line.split()[0]: line for line in rendered(comparison_page(summary)) if line.strip()}
+    lines = {line.split()[0]: line for line in rendered(comparison_screen(summary)) if line.strip()}
     assert "+1.23 ± 0.40" in lines["gin"]
     assert "-10.00 ± 1.00" in lines["mlp"]
     assert lines["gcn"].split() == ["gcn", "2", "70.0", "±", "1.2", "—", "12"]
@@ -96,32 +97,24 @@ def test_a_comparison_shows_signed_points_and_their_error() -> None:
     [
         ({"train": "all"}, "20 random splits, all labelled nodes, 500 epochs"),
         ({"splits": "public", "num_splits": 1, "num_runs": 1}, "1 public split, 500 epochs"),
-        ({"dataset": "[old]/a[/b].npz"}, "[old]/a[/b].npz: test accuracy"),
+        ({"dataset": "[old]/a[/b].npz"}, "gcn on [old]/a[/b].npz: 20 random"),
     ],
 )
 def test_the_title_says_what_was_trained_on(changes: dict[str, Any], expected: str) -> None:
-    assert expected in "\n".join(rendered(training_table(SHARED | changes | model_row("gcn"))))
+    assert expected in "\n".join(rendered(training_screen(SHARED | changes | model_row("gcn"))))
 
 
 def test_one_split_gives_a_difference_without_an_error() -> None:
     row = model_row("gin", paired_difference=0.05)
     summary = SHARED | {"baseline": "gcn", "models": [model_row("gcn"), row]}
     assert any(
-        "+5.00 " in line and "±  " not in line for line in rendered(comparison_page(summary))
+        "+5.00 " in line and "±  " not in line for line in rendered(comparison_screen(summary))
     )
-
-
-def test_the_dataset_table_says_where_each_dataset_is() -> None:
-    rows = [{"name": "pubmed", "where": None, "nodes": 19717}]
-    rows.append({"name": "cora", "where": "cache", "nodes": 2708})
-    lines = rendered(datasets_table(rows, "name", ["nodes"]))
-    assert any("pubmed" in line and "19,717" in line and "not here" in line for line in lines)
-    assert any("cora" in line and "cache" in line for line in lines)
 
 
 def test_a_table_folds_its_cells_beyond_100_columns() -> None:
     table = make_table([["x" * 90, "12.5", "y " * 90]], ["name"], ["number"], ["more"])
-    lines = rendered(table, 200)
+    lines = rendered([table], 200)
     assert max(map(len, lines)) <= 100
     text = "".join(lines)
     assert (text.count("x"), text.count("y"), text.count("12.5")) == (90, 90, 1)
@@ -134,7 +127,7 @@ def test_no_number_is_cut_in_a_narrow_terminal(width: int) -> None:
         for name in ("cross-gcn-release-fix", "cross-gcn")
         for layers in (1, 2)
     ]
-    lines = rendered(comparison_page(SHARED | {"baseline": "gcn", "models": models}), width)
+    lines = rendered(comparison_screen(SHARED | {"baseline": "gcn", "models": models}), width)
     assert all(len(line) <= width for line in lines)
     assert "…" not in "".join(lines)
     text = " ".join(lines).split()
@@ -144,17 +137,13 @@ def test_no_number_is_cut_in_a_narrow_terminal(width: int) -> None:
 
 def test_seeds_on_one_split_are_not_called_splits() -> None:
     summary = SHARED | {"num_splits": 1, "num_runs": 20, "train": "all"}
-    (title, *_) = rendered(training_table(summary | model_row("gcn")))
-    assert title == (
-        "cora: test accuracy in %, 1 random split × 20 seeds, all labelled nodes, 500 epochs"
-    )
+    (title, *_) = rendered(training_screen(summary | model_row("gcn")))
+    assert title == ("gcn on cora: 1 random split × 20 seeds, all labelled nodes, 500 epochs")
 
 
-def test_models_that_were_trained_differently_are_named() -> None:
+def test_presets_that_train_differently_are_told() -> None:
     alike = SHARED | {"baseline": "gcn", "models": [model_row("gcn"), model_row("gin")]}
-    assert "trained differently" not in "\n".join(rendered(comparison_page(alike)))
+    assert "differ" not in "\n".join(rendered(comparison_screen(alike)))
     models = [model_row("gcn"), model_row("gin", epochs=300)]
-    unlike = SHARED | {"baseline": "gcn", "models": models}
-    text = " ".join("\n".join(rendered(comparison_page(unlike), width=200)).split())
-    assert "300 or 500 epochs" in text
-    assert "trained differently (gcn: epochs 500, rate 0.05, decay 0.0005, width 64; gin:" in text
+    unlike = rendered(comparison_screen(SHARED | {"baseline": "gcn", "models": models}))
+    assert "The presets also differ in epochs (--json)." in unlike

@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from crossgcn.cli import options as o
-from crossgcn.cli.output import print_answer, print_line
 from crossgcn.cli.running import (
-    be_quiet,
-    check_work,
+    finish,
     load_experiment,
     progress_bar,
     results_folder,
@@ -25,6 +23,9 @@ from crossgcn.training.config import RunConfig
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
+
+Train = Callable[..., dict[str, Any]]
+"""Trains the models of a comparison and returns the summary."""
 
 
 def compare(
@@ -43,59 +44,37 @@ def compare(
     training: o.TrainingOptions,
     work: o.WorkOptions,
     as_json: bool = o.JSON,
-    quiet: bool = o.QUIET,
 ) -> None:
     """Train several models on the same splits and pair their results split by split.
 
     With tables of your own and --target COLUMN: do crosses help, does the graph, and what does an
     exact explanation cost against a black box? crossgcn check --help lists more options for them.
     """
-    be_quiet(quiet)
-    given, how = training.settings(), check_work(work)
+    given = training.settings()
     names = None if models is None else o.parse_names(models, "--models")
-    depths = o.parse_numbers(num_layers, "--num-layers")
-    from crossgcn.graph.hop_file import is_hop_file  # imports torch
-
-    if is_hop_file(dataset):
-        raise BadInput(
-            f"{dataset} holds columns of crossgcn hops, for crossgcn train alone; give the tables "
-            "of nodes and of edges"
-        )
+    depths = o.parse_names(num_layers, "--num-layers")
     found = read_dataset(dataset, edges, tables)
     if found.graph is None:
-        prepared = _presets(found.name, given, names, baseline, depths, work.device)
+        train, words = _presets(found.name, given, names, baseline, depths)
+        unit = "epochs"
     else:
+        if found.hop_table is not None:
+            raise BadInput(
+                f"{dataset} holds columns of crossgcn hops, for crossgcn train alone; give the "
+                "tables of nodes and of edges"
+            )
         if len(depths) > 1:
             raise BadInput("compare with tables takes one depth: give --num-layers one number")
-        given["num_layers"] = depths[0]
-        prepared = _candidates(found, found.graph, given, names, baseline, tuning)
+        given["num_layers"] = o.parse_value(depths[0])
+        train, words = _candidates(found, found.graph, given, names, baseline, tuning)
+        unit = "runs"
     started = time.perf_counter()
-    with results_folder(work, f"{prepared.name}-compare") as folder:
-        from crossgcn.training.records import write_summary
+    with results_folder(work, f"{Path(found.name or 'citeseer').stem}-compare") as folder:
+        from crossgcn.reports.terminal.compare import comparison_screen
 
-        with progress_bar(prepared.words, prepared.unit) as show:
-            summary, parts = prepared.run(out=folder, on_epochs=show, **how)
-        summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
-        write_summary(folder, summary)
-        print_answer(summary, parts, as_json)
-    if not as_json:
-        print_line(f"\nWritten to {folder} (result.json, and a run.json for every run).")
-
-
-class _Prepared(NamedTuple):
-    """A comparison of which everything is checked.
-
-    Attributes:
-        name: Of the dataset, for the folder of the results.
-        words: What the progress bar says.
-        unit: What it counts.
-        run: Trains; returns the summary, and what is printed of it.
-    """
-
-    name: str
-    words: str
-    unit: str
-    run: Callable[..., tuple[dict[str, Any], list[Any]]]
+        with progress_bar(words, unit) as show:
+            summary = train(out=folder, on_epochs=show, **work.how())
+        finish(summary, comparison_screen, folder, started, as_json)
 
 
 def _presets(
@@ -103,33 +82,30 @@ def _presets(
     settings: dict[str, Any],
     names: list[str] | None,
     baseline: str | None,
-    depths: list[int],
-    device: str,
-) -> _Prepared:
-    """Prepare a comparison of presets."""
+    depths: list[str],
+) -> tuple[Train, str]:
+    """Check a comparison of presets; return what trains them, and words about it."""
     names = names or ["gcn", "cross-gcn"]
     baseline = names[0] if baseline is None else baseline
     for name in (*names, baseline):
         get_preset(name)
     from crossgcn.experiments.compare import check_baseline
+    from crossgcn.reports.format import count
 
     check_baseline(baseline, names)
     configs = [
-        RunConfig.create(dataset=dataset, model=name, num_layers=depth, **of_model)
+        RunConfig.create(dataset=dataset, model=name, num_layers=o.parse_value(depth), **of_model)
         for depth in depths
         for name, of_model in settings_of_models(names, settings).items()
     ]
-    experiment = load_experiment(configs, None, device)
+    experiment = load_experiment(configs)
 
-    def run(**work: Any) -> tuple[dict[str, Any], list[Any]]:
+    def train(**how: Any) -> dict[str, Any]:
         from crossgcn.reports.summaries import summarise_comparison
-        from crossgcn.reports.terminal.compare import comparison_page
 
-        summary = summarise_comparison(experiment.run(**work), baseline)
-        return summary, [comparison_page(summary)]
+        return summarise_comparison(experiment.run(**how), baseline) | {"next": None}
 
-    words = f"{len(configs)} models{_times(len(experiment.splits))}"
-    return _Prepared(Path(configs[0].dataset).stem, words, "epochs", run)
+    return train, f"{len(configs)} models × {count(len(experiment.splits), 'split')}"
 
 
 def _candidates(
@@ -139,14 +115,13 @@ def _candidates(
     names: list[str] | None,
     baseline: str | None,
     tuning: int,
-) -> _Prepared:
-    """Prepare a comparison of candidates on a user's tables."""
+) -> tuple[Train, str]:
+    """Check a comparison of candidates on a user's tables, likewise."""
     from crossgcn.experiments.compare import table_experiment
+    from crossgcn.reports.format import count
 
     names = list(CANDIDATES) if names == ["all"] else names
     experiment = table_experiment(graph, names, tuning, baseline, settings)
-    words = f"{len(experiment.names)} models × {tuning} trial{'s' * (tuning > 1)}"
-    words += _times(len(experiment.experiment.splits))
     if experiment.skipped:
         package = "pip install 'crossgcn[ebm]' and " * experiment.needs_package
         terminal().print(
@@ -156,19 +131,14 @@ def _candidates(
             highlight=False,
         )
 
-    def run(**work: Any) -> tuple[dict[str, Any], list[Any]]:
+    def train(**how: Any) -> dict[str, Any]:
         from crossgcn.reports.summaries import summarise_candidates
-        from crossgcn.reports.terminal.compare import comparison_page
 
-        comparison = experiment.run(**work)
-        summary = summarise_candidates(comparison, baseline)
+        comparison = experiment.run(**how)
         more = comparison.of(comparison.recommended).train_options or ("--model", "cross-hops")
-        summary["dataset"] = found.name
-        summary["next"] = found.tables.command("train", str(found.name), found.edges, *more)
-        return summary, [comparison_page(summary), f"\nNext: {summary['next']}"]
+        command = found.tables.command("train", str(found.name), found.edges, *more)
+        summary = summarise_candidates(comparison, baseline)
+        return summary | {"dataset": found.name, "next": command}
 
-    return _Prepared(Path(str(found.name)).stem, words, "runs", run)
-
-
-def _times(splits: int) -> str:
-    return f" × {splits} split{'s' * (splits > 1)}"
+    splits = count(len(experiment.experiment.splits), "split")
+    return train, f"{len(experiment.names)} models × {count(tuning, 'trial')} × {splits}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import RenderableType
-from rich.text import Text
 
 from crossgcn.cli.options import JSON, argument, option
 from crossgcn.cli.output import print_answer
@@ -23,23 +24,30 @@ data = typer.Typer(
 @data.command("list")
 def list_datasets(as_json: bool = JSON) -> None:
     """List the known datasets, their terms of use, and where each is read from."""
-    from crossgcn.reports.terminal.tables import datasets_table
-
     graphs = [asdict(entry) | {"where": available(name)} for name, entry in CATALOGUE.items()]
     tables = [asdict(entry) | {"where": available(name)} for name, entry in TABLES.items()]
     shown: list[RenderableType] = [
-        datasets_table(graphs, "name", ("nodes", "edges", "features", "classes"))
+        _make_table(graphs, "name", ("nodes", "edges", "features", "classes")),
+        _make_table(tables, "tables", ("nodes", "edges", "columns"), ("target", "terms")),
     ]
-    if not all(row["where"] for row in graphs):
-        shown.append("Fetch missing ones with: crossgcn data get NAME\n")
-    texts = ("target", "terms")
-    shown.append(datasets_table(tables, "tables", ("nodes", "edges", "columns"), texts))
-    if not all(row["where"] for row in tables):
-        shown.append("Not here; crossgcn data get NAME says which files go where:")
-        for source in dict.fromkeys(row["source"] for row in tables if not row["where"]):
-            names = [row["name"] for row in tables if row["source"] == source]
-            shown.append(Text(f"{', '.join(names)}: {source}"))
+    if not all(row["where"] for row in graphs + tables):
+        shown.append("crossgcn data get NAME fetches a dataset that is not here, or says how.")
     print_answer({"datasets": graphs + tables}, shown, as_json)
+
+
+def _make_table(
+    rows: list[dict[str, Any]], head: str, numbers: Sequence[str], texts: Sequence[str] = ()
+) -> RenderableType:
+    from crossgcn.reports.terminal.tables import make_table
+
+    cells = [
+        [
+            *(row["name"], *(f"{row[name]:,}" for name in numbers)),
+            *(*(row[name] for name in texts), row["where"] or "not here"),
+        ]
+        for row in rows
+    ]
+    return make_table(cells, [head], numbers, [*texts, "where"])
 
 
 @data.command("get")

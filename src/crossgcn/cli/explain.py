@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crossgcn.cli.options import JSON, QUIET, RUN, option
+from crossgcn.cli.options import JSON, RUN, option
 from crossgcn.cli.output import print_answer
-from crossgcn.cli.running import be_quiet, make_folder, status
+from crossgcn.cli.running import make_folder, status
 from crossgcn.errors import BadInput, unknown_name
 
 
@@ -36,14 +36,12 @@ def explain(
     ),
     out: Path | None = option("Also write all terms here, as terms.csv.", metavar="DIR"),
     as_json: bool = JSON,
-    quiet: bool = QUIET,
 ) -> None:
     """List the terms that drive each class, by column, or the terms of one node's score, exactly.
 
     A score is a sum of terms: of single columns and of crosses, of the node itself and of its
     neighbourhood. A cross is what its columns do together, without what each does alone.
     """
-    be_quiet(quiet)
     if node is not None and term:
         raise BadInput("give one of --node and --term")
     with status("reading the run"):

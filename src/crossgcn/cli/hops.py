@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from crossgcn.cli.options import JSON, argument, option
+from crossgcn.cli.options import JSON, argument, available_cores, option
 from crossgcn.cli.output import print_answer, print_line
-from crossgcn.cli.running import available_cores, status
+from crossgcn.cli.running import status
 from crossgcn.cli.tables import ColumnOptions
 
 _TABLE = "a table file, a folder of Parquet, file.duckdb::TABLE or spark://HOST:7077::TABLE"

@@ -7,6 +7,8 @@ fields. Nothing here imports torch, so that ``--help`` answers at once.
 from __future__ import annotations
 
 import inspect
+import json
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, is_dataclass
@@ -63,7 +65,6 @@ DATASET = argument(
 EDGES = argument("Table of edges: CSV, TSV, Parquet or XLSX.", "EDGES")
 RUN = argument("Folder written by crossgcn train.", "RUN", default=...)
 JSON = option("Print one JSON object on stdout.", "--json", default=False)
-QUIET = option("No progress, no notes.", "--quiet", "-q", default=False)
 
 
 def _list_settings(wanted: bool) -> None:
@@ -126,6 +127,11 @@ class TrainingOptions:
         return read_settings(given.pop("more"), **given)
 
 
+def available_cores() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @dataclass(frozen=True)
 class WorkOptions:
     """Where the results go, and what computes them."""
@@ -133,12 +139,19 @@ class WorkOptions:
     out: Path | None = option("Folder for the results (default a new one in runs/).", metavar="DIR")
     resume: bool = option("Continue in --out; finished runs are kept.", "--resume", default=False)
     workers: int | None = option(
-        "Maximum worker processes on a CPU (default one per core).", metavar="N"
+        "Maximum worker processes on a CPU (default one per core).", metavar="N", min=1, max=256
     )
-    threads: int = option("Threads of each run (default 1).", metavar="N", default=1)
+    threads: int = option(
+        "Threads of each run (default 1).", metavar="N", min=1, max=256, default=1
+    )
     device: str = option(
         "auto, cpu, cuda or cuda:N (default auto).", metavar="NAME", default="auto"
     )
+
+    def how(self) -> dict[str, Any]:
+        """Return how the runs share the machine: by default as many processes as have cores."""
+        workers = self.workers or max(1, available_cores() // self.threads)
+        return {"workers": workers, "threads": self.threads, "device": self.device}
 
 
 def read_settings(assignments: Iterable[str] | None, **options: Any) -> dict[str, Any]:
@@ -155,28 +168,24 @@ def read_settings(assignments: Iterable[str] | None, **options: Any) -> dict[str
         if settings.get(name) is not None:
             raise BadInput(f"{name} is given twice: leave one out")
         settings[name] = value.strip()
-    return {
-        name: _parse(name, value) if isinstance(value, str) else value
-        for name, value in settings.items()
-    }
-
-
-def _parse(name: str, text: str) -> Any:
-    """Read ``gated``, ``0.5``, ``false`` or ``2,1``; the setting checks the type."""
-    parts = [_parse_one(part.strip()) for part in text.split(",")]
-    is_list = len(parts) > 1 or (name in _LISTS and not isinstance(parts[0], str))
-    return parts if is_list else parts[0]
-
-
-def _parse_one(text: str) -> Any:
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
-    return {"true": True, "false": False}.get(text, text)
+    for name in settings:
+        if isinstance(settings[name], str):
+            settings[name] = parse_value(settings[name])
+        if name in _LISTS and isinstance(settings[name], int | float):
+            settings[name] = [settings[name]]
+    return settings
 
 
 _LISTS = ("order_weights", "class_weight")
 """Settings of which one number is a list, too."""
+
+
+def parse_value(text: str) -> Any:
+    """Read ``0.5``, ``false`` or ``2,1`` as JSON, and other text as it is."""
+    for json_text in (text, f"[{text}]"):
+        with suppress(ValueError):
+            return json.loads(json_text)
+    return text
 
 
 def parse_names(text: str, name: str) -> list[str]:
@@ -185,13 +194,3 @@ def parse_names(text: str, name: str) -> list[str]:
     if not names:
         raise BadInput(f"{name} takes names separated by commas; got {text!r}")
     return names
-
-
-def parse_numbers(text: str, name: str) -> list[int]:
-    """Read ``2`` or ``2,1``; a number given twice counts once."""
-    try:
-        return list(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError:
-        raise BadInput(
-            f"{name} takes whole numbers separated by commas, such as 2 or 2,1; got {text!r}"
-        ) from None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from crossgcn.cli.options import JSON, QUIET, RUN, argument, option
+from crossgcn.cli.options import JSON, RUN, argument, option
 from crossgcn.cli.output import print_answer
-from crossgcn.cli.running import be_quiet, status, terminal
+from crossgcn.cli.running import status, terminal
 from crossgcn.errors import BadInput
 
 
@@ -25,7 +25,6 @@ def predict(
         "The file to write: .csv or .parquet.", metavar="FILE", default=Path("predictions.csv")
     ),
     as_json: bool = JSON,
-    quiet: bool = QUIET,
 ) -> None:
     """Write what is predicted for nodes: classes with probabilities, or numbers.
 
@@ -33,7 +32,6 @@ def predict(
     New nodes are predicted with their edges, without training again. Ids and classes are written
     as they are in your table.
     """
-    be_quiet(quiet)
     for table in (nodes, edges):
         if table is not None and out.exists() and table.exists() and out.samefile(table):
             raise BadInput(f"--out {out} is one of the tables: give the name of another file")

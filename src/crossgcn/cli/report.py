@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crossgcn.cli.options import JSON, QUIET, RUN, option
+from crossgcn.cli.options import JSON, RUN, option
 from crossgcn.cli.output import print_answer
-from crossgcn.cli.running import be_quiet, status
+from crossgcn.cli.running import status
 
 
 def report(
@@ -19,13 +19,11 @@ def report(
         "How many nodes to explain one by one; mistakes come first.", min=0, default=400
     ),
     as_json: bool = JSON,
-    quiet: bool = QUIET,
 ) -> None:
     """Write one HTML file about a run: scores, mistakes, terms, nodes.
 
     The page needs no network and no other file.
     """
-    be_quiet(quiet)
     path = run / "report.html" if out is None else out
     with status("reading the run"):
         from crossgcn.experiments.run_folder import open_run, refuse_overwriting

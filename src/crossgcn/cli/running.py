@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -17,58 +16,35 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
 from crossgcn.cli.options import WorkOptions
-from crossgcn.cli.output import SafeConsole, print_line
+from crossgcn.cli.output import SafeConsole, print_answer, print_line
 from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.status import Status
 
     from crossgcn.data.tables.graph import TableGraph
     from crossgcn.experiments.experiment import Experiment
     from crossgcn.training.config import RunConfig
 
-_QUIET = False
-
-
-def be_quiet(quiet: bool) -> None:
-    """Follow ``--quiet`` from here on."""
-    global _QUIET
-    _QUIET = quiet
+LINE_EVERY = 10.0
+"""Seconds from one line of progress to the next, where there is no terminal."""
 
 
 def terminal() -> Console:
-    """Return the console for progress and notes; it is silent with ``--quiet``."""
-    return SafeConsole(stderr=True, quiet=_QUIET)
+    """Return the console for progress and notes."""
+    return SafeConsole(stderr=True)
 
 
 def status(words: str) -> Status:
     """Return a spinner with a text, for work that does not take long."""
     return terminal().status(escape(words))
-
-
-def check_work(work: WorkOptions) -> dict[str, Any]:
-    """Return how the runs share the machine: by default as many processes as have cores."""
-    cores = available_cores()
-    workers = max(1, cores // max(1, work.threads)) if work.workers is None else work.workers
-    most = max(64, 4 * cores)
-    for name, value in (("--workers", workers), ("--threads", work.threads)):
-        if not 1 <= value <= most:
-            raise BadInput(
-                f"{name} is {value:,}, but this machine has {cores} cores; give 1 to {most}"
-            )
-    return {"workers": workers, "threads": work.threads, "device": work.device}
-
-
-def available_cores() -> int:
-    """Return the number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def make_folder(out: Path) -> Path:
@@ -108,50 +84,63 @@ def results_folder(work: WorkOptions, name: str) -> Iterator[Path]:
             raise
 
 
-def load_experiment(
-    configs: Sequence[RunConfig], graph: TableGraph | None, device: str
-) -> Experiment:
+def finish(
+    summary: dict[str, Any],
+    screen: Callable[[dict[str, Any]], Iterable[RenderableType]],
+    folder: Path,
+    started: float,
+    as_json: bool,
+) -> None:
+    """Write the result of a training to its folder and print it, with the next command.
+
+    Args:
+        screen: Returns what people see of the summary.
+        started: When the work began, as :func:`time.perf_counter` says.
+    """
+    from crossgcn.training.records import write_summary
+
+    summary |= {"wall_seconds": time.perf_counter() - started, "out": str(folder)}
+    write_summary(folder, summary)
+    print_answer(summary, screen(summary), as_json)
+    if not as_json:
+        if summary["next"]:
+            print_line(f"\nNext: {summary['next']}")
+        print_line(f"\nWritten to {folder} (result.json, and a run.json for every run).")
+
+
+def load_experiment(configs: Sequence[RunConfig], graph: TableGraph | None = None) -> Experiment:
     """Load the data of configurations, unless it is given, and check that they can be trained."""
     with status(f"loading {configs[0].dataset}"):
         from crossgcn.data.tables.graph import describe_encoding
         from crossgcn.experiments.experiment import Experiment
-        from crossgcn.training.device import check_precision, choose_device
 
-        for config in configs:
-            check_precision(config.precision, choose_device(device))
         if graph is None:
             return Experiment(configs)
         return Experiment(configs, graph.data, describe_encoding(graph))
 
 
-LINE_EVERY = 10.0
-"""Seconds from one line of progress to the next, where there is no terminal."""
-
-
 @contextmanager
-def progress_bar(what: str, unit: str | None = None) -> Iterator[Callable[..., None]]:
-    """Show a progress bar with the text ``what``, in percent or counted in a unit.
+def progress_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar with the text ``what``, counted in a unit.
 
     In a file or a pipe, a line is printed every ten seconds instead.
 
     Yields:
-        A function to call with the amount done, the total and, if the work has several, the
-        stage; the bar starts again with each stage.
+        A function to call with the amount done and the total.
     """
-    amount = (TaskProgressColumn(),) if unit is None else (MofNCompleteColumn(), TextColumn(unit))
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), *amount)
-    columns = (*columns, TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("left"))
-    with Progress(*columns, console=terminal()) as progress:
+    with Progress(
+        *(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()),
+        *(TextColumn(unit), TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("left")),
+        console=terminal(),
+    ) as progress:
         task = progress.add_task(what, total=None)
-        last_line = time.monotonic()
+        next_line = time.monotonic() + LINE_EVERY
 
-        def show(done: int, total: int | None, stage: str | None = None) -> None:
-            nonlocal last_line
-            if stage not in (None, progress.tasks[0].description):
-                progress.reset(task, description=stage, total=total)
+        def show(done: int, total: int) -> None:
+            nonlocal next_line
             progress.update(task, completed=done, total=total)
-            if not progress.console.is_terminal and time.monotonic() > last_line + LINE_EVERY:
-                last_line = time.monotonic()
+            if not progress.console.is_terminal and time.monotonic() > next_line:
+                next_line = time.monotonic() + LINE_EVERY
                 progress.print(progress.get_renderable())
 
         yield show

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal
 
 from crossgcn.cli.options import option, option_name
 from crossgcn.cli.running import status, terminal
@@ -17,9 +18,8 @@ if TYPE_CHECKING:
     from crossgcn.data.tables.plan import TableChoices
     from crossgcn.graph.hop_file import HopTable
 
-_TEXT_ENDINGS = (".csv", ".tsv", ".tab")
 TABLE_ENDINGS = (
-    *(*_TEXT_ENDINGS, *(f"{ending}.gz" for ending in _TEXT_ENDINGS)),
+    *(".csv", ".tsv", ".tab", ".csv.gz", ".tsv.gz", ".tab.gz"),
     *(".parquet", ".pq", ".xlsx"),
 )
 
@@ -106,19 +106,25 @@ class Dataset:
     Attributes:
         name: Of a known dataset, or the path of a file; ``None`` for the default.
         graph: The tables as they were read; ``None`` for a graph that is no table.
+        hop_table: The same, if it is a file of ``crossgcn hops``.
     """
 
     name: str | None
     edges: Path | None
     tables: TableOptions
     graph: TableGraph | None = None
+    hop_table: HopTable | None = None
+
+    def refuse_more(self, reason: str, allowed: Mapping[str, Any] | None = None) -> None:
+        """Refuse a table of edges, and options about tables that are not ``allowed``."""
+        options = self.tables.given().items() - (allowed or {}).items()
+        for given in [self.edges, *(f"{option_name(name)} {value}" for name, value in options)]:
+            if given is not None:
+                raise BadInput(f"{given} is for tables of your own: leave it out{reason}")
 
 
 def read_dataset(
-    name: str | None,
-    edges: Path | None,
-    tables: TableOptions,
-    config: Path | None = None,
+    name: str | None, edges: Path | None, tables: TableOptions, config: Path | None = None
 ) -> Dataset:
     """Read the tables that the arguments of a command name, if they name tables.
 
@@ -131,35 +137,39 @@ def read_dataset(
     found = Dataset(name, edges, tables)
     if config is not None:
         found = _named_in(config, found)
-    if not is_table(found.name):
-        _refuse_options_of_tables(found)
-        return found
     if found.name in TABLES:
         refuse_edges_of(found.name, found.edges)
-    elif (columns := _read_hops(found)) is not None:
-        return replace(found, graph=columns)
-    elif found.tables.target is None:
-        raise BadInput(
-            f"{found.name} is a table: give the column to predict as --target COLUMN "
-            f"({found.tables.command('check', found.name, found.edges)} lists the columns)"
+    elif found.name is None or not found.name.lower().endswith(TABLE_ENDINGS):
+        found.refuse_more(
+            f", or give two files, NODES.csv and EDGES.csv, in place of {found.name or 'citeseer'} "
+            f"(their names end in {', '.join(TABLE_ENDINGS)})"
         )
+        return found
     with status(f"reading {found.name}"):
         from crossgcn.data.datasets.real import load_real
         from crossgcn.data.tables.graph import load_tables
+        from crossgcn.graph.hop_file import is_hop_file, read_hop_file
         from crossgcn.reports.terminal.check import reading_lines
 
-        choices = found.tables.choices()
+        if is_hop_file(found.name):
+            table = read_hop_file(Path(found.name))
+            found.refuse_more(
+                f": {found.name} holds columns of crossgcn hops, with edges and target "
+                f"{table.plan.target!r}",
+                allowed={"target": table.plan.target},
+            )
+            return replace(found, graph=table, hop_table=table)
         if found.name in TABLES:
-            graph = load_real(found.name, choices=choices)
+            graph = load_real(found.name, choices=found.tables.choices())
+        elif found.tables.target is None:
+            raise BadInput(
+                f"{found.name} is a table: give the column to predict as --target COLUMN "
+                f"({found.tables.command('check', found.name, found.edges)} lists the columns)"
+            )
         else:
-            graph = load_tables(Path(found.name), found.edges, choices)
+            graph = load_tables(Path(found.name), found.edges, found.tables.choices())
     terminal().print(*reading_lines(graph), sep="\n", highlight=False)
     return replace(found, graph=graph)
-
-
-def is_table(dataset: str | None) -> TypeGuard[str]:
-    """Whether a dataset argument is the file name of a table, or a known dataset of tables."""
-    return dataset is not None and (dataset in TABLES or dataset.lower().endswith(TABLE_ENDINGS))
 
 
 def refuse_edges_of(name: str, edges: Path | None) -> None:
@@ -191,39 +201,6 @@ def _named_in(config: Path, given: Dataset) -> Dataset:
     known = {name: earlier.get("tables", {}).get(name) for name in asdict(given.tables)}
     tables = TableOptions(**known | given.tables.given())
     return Dataset(str(given.name or before), edges, tables)
-
-
-def _read_hops(given: Dataset) -> HopTable | None:
-    """Read a file of ``crossgcn hops``; return nothing for another dataset."""
-    from crossgcn.graph.hop_file import is_hop_file, read_hop_file  # imports torch
-
-    if not is_hop_file(given.name):
-        return None
-    with status(f"reading {given.name}"):
-        table = read_hop_file(Path(str(given.name)))
-    options = given.tables.given()
-    if options.get("target") == table.plan.target:
-        options.pop("target", None)
-    more = [given.edges] if given.edges else [option_name(name) for name in options]
-    if more:
-        raise BadInput(
-            f"{more[0]} is one argument too many: {given.name} holds columns of crossgcn hops, "
-            f"with edges and target {table.plan.target!r}; leave it out, or give it to hops"
-        )
-    return table
-
-
-def _refuse_options_of_tables(given: Dataset) -> None:
-    """Refuse a second file and options for tables with a dataset that is no table."""
-    name = given.name or "citeseer"
-    options = [f"{option_name(each)} {value}" for each, value in given.tables.given().items()]
-    for each in [given.edges, *options]:
-        if each is not None:
-            endings = f", with names that end in {', '.join(TABLE_ENDINGS)}"
-            raise BadInput(
-                f"{each} is for tables of your own: leave it out, or give two files, NODES.csv and "
-                f"EDGES.csv, in place of {name}{endings if Path(name).exists() else ''}"
-            )
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -54,10 +54,15 @@ def change_text(name: str, difference: float) -> str:
     return f"{difference:+.3g}" if shown == "in unit of target" else f"{difference:+z.3f}"
 
 
-def interval_text(name: str, interval: Sequence[float]) -> str:
-    """Return ``95 % interval +0.50 to +1.20`` for a difference of two values of a metric."""
+def difference_text(name: str, difference: float, interval: Sequence[float] | None) -> str:
+    """Return ``+2.39 points of ROC-AUC, 95 % interval +0.50 to +4.20``, or without an interval."""
+    metric = METRICS[name]
+    unit = f"points of {metric.title}" if metric.shown == "percent" else metric.title
+    text = f"{change_text(name, difference)} {unit}"
+    if interval is None:
+        return text
     low, high = (change_text(name, end) for end in interval)
-    return f"95 % interval {low} to {high}"
+    return f"{text}, 95 % interval {low} to {high}"
 
 
 def count(number: int, noun: str) -> str:

@@ -14,14 +14,18 @@ from crossgcn.experiments.statistics import PairedDifference, paired_difference,
 from crossgcn.explanation.products import Products
 from crossgcn.explanation.terms import Explanation, Term
 from crossgcn.models.catalogue import get_preset
-from crossgcn.reports.format import Summary, change_text, count, interval_text
+from crossgcn.reports.format import Summary, count, difference_text
 from crossgcn.training.metrics import METRICS
 
-INTERVALS = (
+_INTERVALS = (
     "The 95 % interval is of the mean gain over random splits of this table. corrected_interval "
     "is wider: it is for a new table of the same kind."
 )
-"""What ``--json`` says of intervals."""
+_VERDICTS = {
+    "crosses": ("Crosses help", "Crosses do not help"),
+    "graph": ("The graph helps", "The graph does not help"),
+    "black_box": ("A black box is better", "A glass box is as good as a black box"),
+}
 
 
 def summarise_training(runs: RepeatedRuns) -> Summary:
@@ -32,19 +36,23 @@ def summarise_training(runs: RepeatedRuns) -> Summary:
 def summarise_comparison(all_runs: Sequence[RepeatedRuns], baseline: str) -> Summary:
     """Summarise several models, each paired split by split with the baseline of its depth."""
     baselines = {runs.config.num_layers: runs for runs in all_runs if runs.config.model == baseline}
-
-    def difference(runs: RepeatedRuns) -> PairedDifference | None:
-        against = baselines[runs.config.num_layers]
-        if runs is against:
-            return None
-        ours, theirs = runs.test_accuracy, against.test_accuracy
-        return paired_difference(ours, theirs, test_to_train=runs.test_to_train)
-
-    models = [_model(runs) | _paired(difference(runs)) for runs in all_runs]
-    seconds = fsum(runs.seconds for runs in all_runs)
-    answer = [_relation(model, baseline) for model in models if model["paired_interval"]]
-    summary = {"baseline": baseline, "models": models, "seconds": seconds, "answer": answer}
-    return _protocol(all_runs[0]) | summary
+    models, answer = [], []
+    for runs in all_runs:
+        against, difference = baselines[runs.config.num_layers], None
+        if runs is not against:
+            ours, theirs = runs.test[runs.metric], against.test[against.metric]
+            difference = paired_difference(ours, theirs, test_to_train=runs.test_to_train)
+        model = _model(runs) | _paired(difference)
+        models.append(model)
+        if model["paired_interval"] is not None:
+            answer.append(_relation(model, baseline))
+    return {
+        **_protocol(all_runs[0]),
+        "baseline": baseline,
+        "models": models,
+        "seconds": fsum(runs.seconds for runs in all_runs),
+        "answer": answer,
+    }
 
 
 def summarise_candidates(comparison: TableComparison, baseline: str | None = None) -> Summary:
@@ -53,9 +61,8 @@ def summarise_candidates(comparison: TableComparison, baseline: str | None = Non
     Args:
         baseline: The model that the others are paired with; by default the twin without crosses.
     """
-    crosses, chosen = comparison.crosses, comparison.recommended
+    crosses = comparison.crosses
     plain = baseline or (comparison.results[0].name if crosses is None else crosses.against)
-    black_box = comparison.best(lambda result: not result.candidate.glass_box)
     summary: Summary = {
         **comparison.protocol,
         "task": comparison.task,
@@ -67,18 +74,9 @@ def summarise_candidates(comparison: TableComparison, baseline: str | None = Non
             "graph": _question(comparison.graph),
             "black_box": _question(comparison.black_box),
         },
-        "intervals": INTERVALS,
-        "recommended": chosen,
-        "given_up": None,
+        "intervals": _INTERVALS,
+        "recommended": comparison.recommended,
     }
-    if black_box not in (None, chosen):
-        difference = comparison.difference(chosen, black_box)
-        summary["given_up"] = {
-            "model": chosen,
-            "against": black_box,
-            "difference": difference.mean,
-            "interval": difference.interval(),
-        }
     return summary | {"answer": _sentences(summary)}
 
 
@@ -86,7 +84,6 @@ def summarise_terms(
     run: RunFolder, whole: Explanation | Products, top: int, output: int | None
 ) -> Summary:
     """Return the terms of each class, the most important first."""
-    listed = range(len(whole.outputs)) if output is None else [output]
     summary: Summary = {
         "num_nodes": len(run.ids),
         "warning": no_better_than_guessing(run),
@@ -94,14 +91,17 @@ def summarise_terms(
     }
     if isinstance(whole, Products):
         return summary | {"reason": whole.reason}
-    names, rest = whole.outputs, whole.rest
+    scores = list(enumerate(whole.outputs))
+    if output is not None:
+        scores = scores[output : output + 1]
+    rest = whole.rest
     return summary | {
         "num_nodes": len(whole.nodes),
-        "average": {names[each]: float(whole.average[each]) for each in listed},
-        "by_number_of_columns": {names[each]: whole.by_size(each) for each in listed},
+        "average": {name: float(whole.average[place]) for place, name in scores},
+        "by_number_of_columns": {name: whole.by_size(place) for place, name in scores},
         "unlisted": {str(size): number for size, number in whole.num_unlisted.items()},
         "unlisted_importance": {
-            names[each]: float(rest.importance[each]) for each in listed if rest is not None
+            name: float(rest.importance[place]) for place, name in scores if rest is not None
         },
         "of_neighbours": whole.neighbours is not None,
     }
@@ -120,14 +120,8 @@ def summarise_term(whole: Explanation, term: Term, output: int) -> Summary:
                     "nodes": int(grid.counts[at]),
                 }
                 cells.append(cell)
-    inside = whole.inside(term, output)
-    record = {
-        "class": whole.outputs[output],
-        **term.describe(output),
-        **({"slope": inside["slope"]} if "slope" in inside else {}),
-        "cells": cells,
-    }
-    return {"terms": [record]}
+    record = {"class": whole.outputs[output], **term.describe(output), **whole.inside(term, output)}
+    return {"terms": [{**record, "cells": cells}]}
 
 
 def guess_score(run: RunFolder) -> float:
@@ -149,23 +143,18 @@ def guess_score(run: RunFolder) -> float:
 def no_better_than_guessing(run: RunFolder) -> str:
     """Say so in a sentence if the model learned nothing; empty if it did.
 
-    A model of numbers must have a positive R², one of two classes a ROC-AUC above 0.5, and one
-    of more classes an accuracy above the share of the commonest class, on the test nodes.
+    On the test nodes, a model of numbers must have a positive R², and one of classes a ROC-AUC
+    above 0.5, or an accuracy above that of guessing where no ROC-AUC was measured.
     """
     tests = [one.record["test"] for one in run.runs]
-    means = {name: fmean(test[name] for test in tests) for name in tests[0]}
-    if "r2" in means:
-        learned, guess = means["r2"] > 0, f"the mean of all nodes (R² {means['r2']:.2f})"
-    elif "roc_auc" in means and len(run.saved.preprocess.classes) == 2:
-        learned, guess = means["roc_auc"] > 0.5, f"a coin (ROC-AUC {means['roc_auc']:.2f})"
-    else:
-        commonest = guess_score(run)
-        learned = means["accuracy"] > commonest
-        guess = (
-            "always answering the commonest class (accuracy "
-            f"{means['accuracy']:.1%} against {commonest:.1%})"
-        )
-    return "" if learned else f"The model is no better than {guess}."
+    name = next(name for name in ("r2", "roc_auc", "accuracy") if name in tests[0])
+    floor = {"r2": 0.0, "roc_auc": 0.5}.get(name)
+    floor = guess_score(run) if floor is None else floor
+    score = fmean(test[name] for test in tests)
+    if score > floor:
+        return ""
+    shown = f"{METRICS[name].title} {score:.2f}, of guessing {floor:.2f}"
+    return f"The model is no better than guessing ({shown})."
 
 
 def _protocol(runs: RepeatedRuns) -> Summary:
@@ -178,6 +167,8 @@ def _protocol(runs: RepeatedRuns) -> Summary:
         "train": config.train,
         "seed": config.seed,
         "epochs": config.epochs,
+        "task": runs.task,
+        "metric": runs.metric,
         "versions": environment["versions"],
         "threads": environment["threads"],
         "device": environment.get("gpu", "cpu"),
@@ -207,22 +198,18 @@ def _model(runs: RepeatedRuns) -> Summary:
         summary["positive_class"] = first["positive_class"]
     if "accuracy" in test:
         summary["test_accuracy"] = test["accuracy"]
-    if runs.metric == "accuracy":
-        summary["validation_accuracy"] = runs.validation_score
     return summary
 
 
 def _relation(model: Summary, baseline: str) -> str:
     """Say whether a model beats the baseline: whether the interval of the difference holds 0."""
-    name, interval = model["metric"], model["paired_interval"]
-    metric, relation = METRICS[name], "cannot be told apart from"
-    if interval[0] > 0 or interval[1] < 0:
-        relation = "beats" if (interval[0] > 0) == metric.greater_is_better else "falls behind"
-    unit = "points" if metric.shown == "percent" else metric.title
-    return (
-        f"{model['model']} ({count(model['num_layers'], 'layer')}) {relation} {baseline}: "
-        f"{change_text(name, model['paired_difference'])} {unit}, {interval_text(name, interval)}."
-    )
+    name, (low, high) = model["metric"], model["paired_interval"]
+    relation = "cannot be told apart from"
+    if low > 0 or high < 0:
+        relation = "beats" if (low > 0) == METRICS[name].greater_is_better else "falls behind"
+    measured = difference_text(name, model["paired_difference"], (low, high))
+    ours = f"{model['model']} ({count(model['num_layers'], 'layer')})"
+    return f"{ours} {relation} {baseline}: {measured}."
 
 
 def _candidate(comparison: TableComparison, result: CandidateResult, baseline: str) -> Summary:
@@ -272,16 +259,10 @@ def _question(asked: QuestionAnswer | None) -> Summary | None:
     }
 
 
-_VERDICTS = {
-    "crosses": ("Crosses help", "Crosses do not help"),
-    "graph": ("The graph helps", "The graph does not help"),
-    "black_box": ("A black box is better", "A glass box is as good as a black box"),
-}
-
-
 def _sentences(summary: Summary) -> list[str]:
     """Return one sentence for each question of a comparison, and which model to use."""
     sentences = []
+    splits = len(summary["models"][0]["validation_score"])
     for question, (helps, does_not) in _VERDICTS.items():
         asked = summary["answers"][question]
         if asked is None:
@@ -292,36 +273,12 @@ def _sentences(summary: Summary) -> list[str]:
             "cannot tell": f"{helps}? Cannot tell: more splits needed (--num-splits)",
         }[asked["verdict"]]
         if not asked["beats_constant"]:
-            is_sure = asked["verdict"] == "does not help"
-            shown = "does not beat" if is_sure else "is not shown to beat"
-            words += f" ({asked['model']} {shown} a constant)"
-        against = f"{asked['model']} against {asked['against']}"
-        sentences.append(f"{words}. {against}: {_measured(summary, asked)}.")
-    return [*sentences, _recommendation(summary)]
-
-
-def _recommendation(summary: Summary) -> str:
+            words += f" ({asked['model']} is not shown to beat a constant)"
+        measured = difference_text(summary["metric"], asked["difference"], asked["interval"])
+        sentences.append(
+            f"{words}. {asked['model']} against {asked['against']}: {measured}, "
+            f"{count(splits, 'split')} of this table."
+        )
     (chosen,) = (m for m in summary["models"] if m["model"] == summary["recommended"])
-    words = f"Recommended: {chosen['model']} ({chosen['description']})"
-    if not chosen["glass_box"]:
-        return f"{words}, a black box."
-    words += ", an exact sum of named terms."
-    lost = summary["given_up"]
-    if lost is None:
-        return f"{words} No black box was compared."
-    is_loss = (lost["difference"] < 0) == METRICS[summary["metric"]].greater_is_better
-    given = "Given up" if is_loss else "Nothing is given up"
-    return (
-        f"{words} {given} against {lost['against']}, the black box with the best validation "
-        f"score: {_measured(summary, lost)}."
-    )
-
-
-def _measured(summary: Summary, asked: Summary) -> str:
-    name, metric = summary["metric"], METRICS[summary["metric"]]
-    unit = f"points of {metric.title}" if metric.shown == "percent" else metric.title
-    text = f"{change_text(name, asked['difference'])} {unit}"
-    if asked["interval"] is None:
-        return text
-    splits = len(summary["models"][0]["validation_score"])
-    return f"{text} ({interval_text(name, asked['interval'])}, {splits} splits of this table)"
+    kind = "an exact sum of named terms" if chosen["glass_box"] else "a black box"
+    return [*sentences, f"Recommended: {chosen['model']} ({chosen['description']}), {kind}."]

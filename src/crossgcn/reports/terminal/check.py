@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from crossgcn.data.tables.plan import TablePlan
     from crossgcn.data.tables.table import Table
 
-_MOST_COLUMNS, _MOST_CLASSES, _MOST_NAMES = 60, 10, 10
-"""How many of each are listed one by one."""
+_MOST_COLUMNS, _MOST_NAMES = 60, 10
+"""How many columns, and how many names in a line, are listed one by one."""
 
 _BROKEN_IDS = ("missing-id", "duplicate-id")
 """Problems with which edges cannot be told to join nodes."""
@@ -74,47 +74,15 @@ def _balance(nodes: Table, plan: TablePlan) -> Summary | None:
     return summary
 
 
-def check_page(summary: Summary) -> Group:
-    """Return the summary of :func:`summarise_check` for the terminal."""
-    problems = [Problem(**content) for content in summary["findings"]]
-    parts: list[RenderableType] = [_sizes(summary), *map(Text, summary["reasons"])]
-    parts += _columns(summary["columns"])
-    parts += map(Text, _target_lines(summary))
-    if problems:
-        parts += [_problems(problems), Text()]
-    return Group(*parts, _conclusion(summary))
-
-
-def reading_lines(graph: TableGraph) -> list[Text]:
-    """Return how a user's tables were read in a few lines, and each warning in one line."""
-    columns = graph.plan.columns
-    kinds: Counter[str] = Counter(column.kind for column in columns)
-    wanted = ("categorical", "flag", "numeric", "date", "list")
-    words = f"columns: {', '.join(f'{kinds[k]:,} {k}' for k in wanted if kinds[k])}"
-    ignored = [show_name(column.name) for column in columns if column.kind == "ignored"]
-    if ignored:
-        words += f"; ignored: {', '.join(ignored[:_MOST_NAMES])}"
-    if len(ignored) > _MOST_NAMES:
-        words += f" and {len(ignored) - _MOST_NAMES:,} more"
-    lines = [*map(Text, graph.plan.reasons), Text(words)]
-    for problem in graph.problems:
-        label = (f"{problem.severity}: ", _STYLES[problem.severity])
-        lines.append(Text.assemble(label, problem.describe()))
-    return lines
-
-
-def _sizes(summary: Summary) -> Text:
-    nodes, edges = summary["nodes"], summary["edges"]
-    columns = count(len(summary["columns"]), "column")
-    words = f"{show_file(nodes['file'])}: {count(nodes['rows'], 'node')}, {columns}; "
-    if edges is None:
-        words += "no edges"
-    else:
-        words += f"{show_file(edges['file'])}: {count(edges['rows'], 'edge')}"
-    return Text(words, style="bold")
-
-
-def _columns(columns: Sequence[Summary]) -> Iterator[RenderableType]:
+def check_screen(summary: Summary) -> Iterator[RenderableType]:
+    """Yield the summary of :func:`summarise_check` for the terminal."""
+    nodes, edges, columns = summary["nodes"], summary["edges"], summary["columns"]
+    sizes = f"{show_file(nodes['file'])}: {count(nodes['rows'], 'node')}, "
+    sizes += f"{count(len(columns), 'column')}; "
+    if edges is not None:
+        sizes += f"{show_file(edges['file'])}: "
+    yield Text(sizes + count(0 if edges is None else edges["rows"], "edge"), style="bold")
+    yield from map(Text, summary["reasons"])
     rows = []
     for column in columns[:_MOST_COLUMNS]:
         style = "dim" if column["kind"] == "ignored" else ""
@@ -123,15 +91,41 @@ def _columns(columns: Sequence[Summary]) -> Iterator[RenderableType]:
     yield make_table(rows, ["column", "read as", "why"])
     hidden = Counter(column["kind"] for column in columns[_MOST_COLUMNS:])
     if hidden:
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in hidden.items())
-        yield Text(f"and {hidden.total():,} more columns: {kinds} (--json has all)\n")
+        yield Text(f"and {_kinds(hidden)} more (--json has all)\n")
+    if summary["balance"] is not None:
+        yield from map(Text, _target_lines(summary["balance"], summary["homophily"]))
+    counted = f"{count(summary['errors'], 'error')}, {count(summary['warnings'], 'warning')}"
+    if summary["findings"]:
+        yield _problems([Problem(**content) for content in summary["findings"]])
+        counted = f"\n{counted}"
+    if summary["errors"]:
+        yield Text(f"{counted}: correct the errors and check again", style=_STYLES["error"])
+    else:
+        yield Text(f"{counted}: {summary['next']} is next", style="green")
 
 
-def _target_lines(summary: Summary) -> Iterator[str]:
+def reading_lines(graph: TableGraph) -> Iterator[Text]:
+    """Yield how a user's tables were read in a few lines, and each warning in one line."""
+    yield from map(Text, graph.plan.reasons)
+    columns = graph.plan.columns
+    words = f"columns: {_kinds(Counter(column.kind for column in graph.plan.features))}"
+    ignored = [show_name(column.name) for column in columns if column.kind == "ignored"]
+    if ignored:
+        words += f"; ignored: {', '.join(ignored[:_MOST_NAMES])}"
+    if len(ignored) > _MOST_NAMES:
+        words += f" and {len(ignored) - _MOST_NAMES:,} more"
+    yield Text(words)
+    for problem in graph.problems:
+        label = (f"{problem.severity}: ", _STYLES[problem.severity])
+        yield Text.assemble(label, problem.describe())
+
+
+def _kinds(kinds: Counter[str]) -> str:
+    return ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
+
+
+def _target_lines(balance: Summary, homophily: Summary | None) -> Iterator[str]:
     """Yield the balance of classes, or the range of numbers, and the homophily, a line each."""
-    balance, homophily = summary["balance"], summary["homophily"]
-    if balance is None:
-        return
     unlabelled = balance["nodes"] - balance["labelled"]
     rest = f"; {count(unlabelled, 'node')} without a label" if unlabelled else ""
     if "mean" in balance:
@@ -140,15 +134,13 @@ def _target_lines(summary: Summary) -> Iterator[str]:
         classes = sorted(balance["classes"], key=lambda each: -each["nodes"])
         shown = [
             f"{show_name(each['name'])} {each['nodes']:,} ({each['share']:.0%})"
-            for each in classes[:_MOST_CLASSES]
+            for each in classes[:_MOST_NAMES]
         ]
-        more = len(classes) - _MOST_CLASSES
+        more = len(classes) - _MOST_NAMES
         yield f"classes: {', '.join(shown)}" + f" and {more:,} more" * (more > 0) + rest
-    if homophily is None:
-        return
-    if "correlation" in homophily:
+    if homophily is not None and "correlation" in homophily:
         yield f"homophily: the numbers of neighbours correlate by {homophily['correlation']:.2f}"
-    else:
+    elif homophily is not None:
         yield (
             f"homophily: {homophily['same_class']:.0%} of edges join equal classes "
             f"(by chance {homophily['chance']:.0%})"
@@ -165,11 +157,3 @@ def _problems(problems: Sequence[Problem]) -> RenderableType:
         grid.add_row(Text(problem.severity, style=_STYLES[problem.severity]), told)
         grid.add_row("", Text(f"→ {problem.remedy}", style="italic"))
     return grid
-
-
-def _conclusion(summary: Summary) -> Text:
-    """Return the number of errors and warnings, and what to do next."""
-    counted = f"{count(summary['errors'], 'error')}, {count(summary['warnings'], 'warning')}"
-    if summary["errors"]:
-        return Text(f"{counted}: correct the errors and check again", style=_STYLES["error"])
-    return Text(f"{counted}: {summary['next']} is next", style="green")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
 from math import exp
 from typing import Any
 
@@ -14,8 +13,6 @@ from crossgcn.explanation.terms import CROSS, SCOPES, score_name
 from crossgcn.reports.format import Summary, count, with_error
 from crossgcn.reports.terminal.tables import bar, make_table
 
-_TRACK = 20
-_NOTHING = 1e-3
 _SCOPE_NAMES = {"own": "own", "neighbourhood": "neighbourhood", "both": "own × neighbourhood"}
 _LEGEND = (
     "importance: standard deviation of the term over nodes, in the unit of the score (±: standard "
@@ -27,6 +24,10 @@ _LEGEND_OF_NEIGHBOURS = (
     "position in the graph: what a node with average columns would get at this place."
 )
 _LEGEND_OF_MARGINS = " margin: the score of the class minus the mean score of the others."
+_LEGEND_OF_CHANGES = (
+    "This is the model's view, with the neighbourhood as it is. It does not say that the change "
+    "would cause the outcome."
+)
 
 
 def terms_screen(summary: Summary) -> Iterator[RenderableType]:
@@ -37,24 +38,23 @@ def terms_screen(summary: Summary) -> Iterator[RenderableType]:
     if "reason" in summary:
         yield Text(f"Products of features are listed, because {summary['reason']}.", style="dim")
     largest = max((row["importance"] for row in records), default=0.0)
-    if largest < _NOTHING * max(1.0, *map(abs, summary.get("average", {}).values()), 0.0):
-        yield Text(
-            f"All terms are nearly zero (importance below {largest:.1g}): the model gives every "
-            "node about the same score.",
-            style="yellow",
-        )
-        return
     for name in dict.fromkeys(row["class"] for row in records):
         yield Text(f"\n{score_name(name, unit)}", style="bold")
         for head, is_cross in (("column", False), ("cross", True)):
             rows = [
-                _term_cells(row, largest)
+                (
+                    CROSS.join(row["columns"]),
+                    with_error(f"{row['importance']:#.3g}", row["error"]),
+                    bar(row["importance"], largest),
+                    _inside(row),
+                )
                 for row in records
                 if row["class"] == name and (len(row["columns"]) > 1) == is_cross
             ]
             if rows:
                 yield make_table(rows, [head], ["importance"], ["", "inside"])
-        yield from map(Text, _sums(summary, name))
+        if "average" in summary:
+            yield from map(Text, _sums(summary, name))
     legend = _LEGEND + _LEGEND_OF_NEIGHBOURS * summary.get("of_neighbours", False)
     yield Text(legend + _LEGEND_OF_MARGINS * (unit == "margin"), style="dim")
 
@@ -65,7 +65,7 @@ def term_screen(summary: Summary) -> Iterator[RenderableType]:
     yield Text(CROSS.join(term["columns"]), style="bold")
     importance = with_error(f"{term['importance']:#.3g}", term["error"])
     yield Text(f"{score_name(term['class'], summary['unit'])}: importance {importance}")
-    largest = max((abs(cell["contribution"]) for cell in term["cells"]), default=1.0) or 1.0
+    largest = max((abs(cell["contribution"]) for cell in term["cells"]), default=0.0)
     rows = [
         [
             *(*cell["names"], f"{cell['nodes']:,}"),
@@ -79,18 +79,17 @@ def term_screen(summary: Summary) -> Iterator[RenderableType]:
 
 def node_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
     """Yield one score of one node: from the average over nodes to this node."""
+    predicted = summary["predicted"]
     headline = f"node {summary['name']}"
-    if summary["predicted"] is not None:
-        headline += f": predicted {summary['predicted']}"
-    yield Text(headline, style="bold")
+    yield Text(headline if predicted is None else f"{headline}: predicted {predicted}", "bold")
     score = f"{score_name(summary['class'], summary['unit'])}: {summary['score']:+.4g}"
     if summary["unit"] == "log-odds" and " rather than " not in summary["class"]:
         score += f", probability {1 / (1 + exp(-summary['score'])):.0%}"
     yield Text(score)
-    yield _waterfall(summary, top)
+    yield make_table(_steps(summary, top), ["term"], ["contribution"], [""])
     neighbours = summary["neighbours"]
     if neighbours:
-        largest = abs(neighbours[0]["contribution"]) or 1.0
+        largest = abs(neighbours[0]["contribution"])
         rows = [
             [each["node"], f"{each['contribution']:+.4g}", bar(each["contribution"], largest)]
             for each in neighbours[:top]
@@ -99,38 +98,55 @@ def node_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
         others = len(neighbours) - top
         more = f"{count(others, 'more neighbour')} not shown. " if others > 0 else ""
         yield Text(more + summary["meaning"], style="dim")
-    if summary["predicted"] is not None:
-        yield from _changes(summary["changes"])
+    if predicted is None:
+        return
+    yield Text("\nWhat the model would need to see for another answer", style="bold")
+    for change in summary["changes"]:
+        words = f"{change['column']} {change['after']} instead of {change['before']}"
+        yield Text(f"{change['outcome']}: {words}")
+    if summary["changes"]:
+        yield Text(_LEGEND_OF_CHANGES, style="dim")
+    else:
+        yield Text("No change of one of its own columns gives another answer.")
+
+
+def _steps(summary: Summary, top: int) -> Iterator[list[str | Text]]:
+    """Yield rows from the average to the score: own terms, neighbourhood, and both."""
+    terms = summary["terms"]
+    largest = max((abs(term["value"]) for term in terms), default=0.0)
+    yield ["average", f"{summary['average']:+.4g}", ""]
+    for scope in SCOPES:
+        shown = [term for term in terms[:top] if term["scope"] == scope]
+        others = [term["value"] for term in terms[top:] if term["scope"] == scope]
+        if shown or others:
+            yield [Text(_SCOPE_NAMES[scope], "bold"), Text(f"{summary[scope]:+.4g}", "bold"), ""]
+        for term in shown:
+            name = CROSS.join(term["columns"]) or "all other crosses"
+            held = f" ({', '.join(term['shown'])})" if term["shown"] else ""
+            yield [f"  {name}{held}", f"{term['value']:+.4g}", bar(term["value"], largest)]
+        if others:
+            yield [f"  {count(len(others), 'other term')}", f"{sum(others):+.4g}", ""]
+    yield [Text("score", "bold"), Text(f"{summary['score']:+.4g}", "bold"), ""]
 
 
 def _sums(summary: Summary, name: str) -> Iterator[str]:
     """Yield what all terms of a score are worth together, and the crosses that are not listed."""
-    if "average" not in summary:
-        return
     sums = ", of ".join(
-        f"{'one column' if size == 1 else f'{size} columns'} {value:#.3g}"
+        f"{count(size, 'column')} {value:#.3g}"
         for size, value in summary["by_number_of_columns"][name].items()
     )
     yield f"importance of all terms together: of {sums}"
-    if name not in summary["unlisted_importance"]:
-        return
-    counts = [f"{number:,} of {size} columns" for size, number in summary["unlisted"].items()]
-    yield (
-        f"not listed one by one, the weakest or too many to compare: {' and '.join(counts)}, "
-        f"importance together {summary['unlisted_importance'][name]:#.3g}"
-    )
-
-
-def _term_cells(row: Mapping[str, Any], largest: float) -> list[str | Text]:
-    importance = with_error(f"{row['importance']:#.3g}", row["error"])
-    return [CROSS.join(row["columns"]), importance, bar(row["importance"], largest), _inside(row)]
+    if name in summary["unlisted_importance"]:
+        counts = [f"{number:,} of {size} columns" for size, number in summary["unlisted"].items()]
+        yield (
+            f"not listed one by one, the weakest or too many to compare: {' and '.join(counts)}, "
+            f"importance together {summary['unlisted_importance'][name]:#.3g}"
+        )
 
 
 def _inside(row: Mapping[str, Any]) -> str:
     """Return the largest cells; of one number its lowest and highest part."""
     cells = row.get("cells", [])
-    if "slope" in row and not cells:
-        return f"slope {row['slope']:+.3g}"
     if "slope" in row and len(row["columns"]) == 1:
         known = [cell for cell in cells if not cell["names"][0].endswith(" missing")] or cells
         low, high = known[0]["contribution"], known[-1]["contribution"]
@@ -149,61 +165,3 @@ def _short(name: str, columns: Sequence[str]) -> str:
             if name.startswith((f"{start}=", f"{start}:", f"{start} ")):
                 return name[len(start) + 1 :]
     return name
-
-
-def _waterfall(summary: Summary, top: int) -> RenderableType:
-    """Return the way from the average to the score: own terms, neighbourhood, and both."""
-    steps: list[tuple[str, float, bool]] = []
-    for scope in SCOPES:
-        terms = [(at, term) for at, term in enumerate(summary["terms"]) if term["scope"] == scope]
-        if not terms:
-            continue
-        steps.append((_SCOPE_NAMES[scope], summary[scope], True))
-        for _, term in (each for each in terms if each[0] < top):
-            name, held = CROSS.join(term["columns"]) or "all other crosses", term["shown"]
-            name = f"  {name}" + (f" ({', '.join(held)})" if held else "")
-            steps.append((name, term["value"], False))
-        others = [term["value"] for at, term in terms if at >= top]
-        if others:
-            steps.append((f"  {count(len(others), 'other term')}", sum(others), False))
-    average, score = summary["average"], summary["score"]
-    amounts = [0.0 if is_sum else amount for _, amount, is_sum in steps]
-    levels = list(accumulate(amounts, initial=average))
-    low, high = min(levels), max(levels)
-    rows: list[list[str | Text]] = [
-        ["average", f"{average:+.4g}", _track(average, average, low, high)]
-    ]
-    for (name, amount, is_sum), start, end in zip(steps, levels, levels[1:], strict=False):
-        style = "bold" if is_sum else ""
-        track = Text() if is_sum else _track(start, end, low, high)
-        rows.append([Text(name, style=style), Text(f"{amount:+.4g}", style=style), track])
-    end_row = [
-        Text("score", "bold"),
-        Text(f"{score:+.4g}", "bold"),
-        _track(score, score, low, high),
-    ]
-    return make_table([*rows, end_row], ["term"], ["contribution"], [""], lines_after=[len(steps)])
-
-
-def _track(start: float, end: float, low: float, high: float) -> Text:
-    """Return one step of a waterfall; a step of no length is a mark."""
-    unit = (high - low) / (_TRACK - 1) or 1.0
-    first, last = sorted((round((start - low) / unit), round((end - low) / unit)))
-    if start == end:
-        return Text(" " * first + "│")
-    return Text(" " * first + "█" * max(1, last - first), style="green" if end > start else "red")
-
-
-def _changes(changes: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    yield Text("\nWhat the model would need to see for another answer", style="bold")
-    for change in changes:
-        words = f"{change['column']} {change['after']} instead of {change['before']}"
-        yield Text(f"{change['outcome']}: {words}")
-    if not changes:
-        yield Text("No change of one of its own columns gives another answer.")
-        return
-    yield Text(
-        "This is the model's view, with the neighbourhood as it is. It does not say that the "
-        "change would cause the outcome.",
-        style="dim",
-    )
