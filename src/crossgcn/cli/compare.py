@@ -69,7 +69,7 @@ def compare(
         train, words = _candidates(found, found.graph, given, names, baseline, tuning)
         unit = "runs"
     started = time.perf_counter()
-    with results_folder(work, f"{Path(found.name or 'citeseer').stem}-compare") as folder:
+    with results_folder(work, f"{Path(found.name).stem}-compare") as folder:
         from crossgcn.reports.terminal.compare import comparison_screen
 
         with progress_bar(words, unit) as show:
@@ -78,7 +78,7 @@ def compare(
 
 
 def _presets(
-    dataset: str | None,
+    dataset: str,
     settings: dict[str, Any],
     names: list[str] | None,
     baseline: str | None,
@@ -136,7 +136,7 @@ def _candidates(
 
         comparison = experiment.run(**how)
         more = comparison.of(comparison.recommended).train_options or ("--model", "cross-hops")
-        command = found.tables.command("train", str(found.name), found.edges, *more)
+        command = found.tables.command("train", found.name, found.edges, *more)
         summary = summarise_candidates(comparison, baseline)
         return summary | {"dataset": found.name, "next": command}
 

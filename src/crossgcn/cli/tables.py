@@ -104,12 +104,12 @@ class Dataset:
     """What a command was told to read.
 
     Attributes:
-        name: Of a known dataset, or the path of a file; ``None`` for the default.
+        name: Of a known dataset, or the path of a file.
         graph: The tables as they were read; ``None`` for a graph that is no table.
         hop_table: The same, if it is a file of ``crossgcn hops``.
     """
 
-    name: str | None
+    name: str
     edges: Path | None
     tables: TableOptions
     graph: TableGraph | None = None
@@ -134,40 +134,41 @@ def read_dataset(
     Args:
         config: Settings file, which may name the dataset.
     """
-    found = Dataset(name, edges, tables)
     if config is not None:
-        found = _named_in(config, found)
-    if found.name in TABLES:
-        refuse_edges_of(found.name, found.edges)
-    elif found.name is None or not found.name.lower().endswith(TABLE_ENDINGS):
+        name, edges, tables = _named_in(config, name, edges, tables)
+    path = name or "citeseer"
+    found = Dataset(path, edges, tables)
+    is_known = path in TABLES
+    if not is_known and not path.lower().endswith(TABLE_ENDINGS):
         found.refuse_more(
-            f", or give two files, NODES.csv and EDGES.csv, in place of {found.name or 'citeseer'} "
-            f"(their names end in {', '.join(TABLE_ENDINGS)})"
+            f", or give two files, NODES.csv and EDGES.csv, in place of {path} (their names end "
+            f"in {', '.join(TABLE_ENDINGS)})"
         )
         return found
-    with status(f"reading {found.name}"):
+    with status(f"reading {path}"):
         from crossgcn.data.datasets.real import load_real
         from crossgcn.data.tables.graph import load_tables
         from crossgcn.graph.hop_file import is_hop_file, read_hop_file
         from crossgcn.reports.terminal.check import reading_lines
 
-        if is_hop_file(found.name):
-            table = read_hop_file(Path(found.name))
+        if is_hop_file(path):
+            table = read_hop_file(Path(path))
+            target = table.plan.target
             found.refuse_more(
-                f": {found.name} holds columns of crossgcn hops, with edges and target "
-                f"{table.plan.target!r}",
-                allowed={"target": table.plan.target},
+                f": {path} holds columns of crossgcn hops, with edges and target {target!r}",
+                allowed={"target": target},
             )
             return replace(found, graph=table, hop_table=table)
-        if found.name in TABLES:
-            graph = load_real(found.name, choices=found.tables.choices())
+        if is_known:
+            refuse_edges_of(path, found.edges)
+            graph = load_real(path, choices=found.tables.choices())
         elif found.tables.target is None:
             raise BadInput(
-                f"{found.name} is a table: give the column to predict as --target COLUMN "
-                f"({found.tables.command('check', found.name, found.edges)} lists the columns)"
+                f"{path} is a table: give the column to predict as --target COLUMN "
+                f"({found.tables.command('check', path, found.edges)} lists the columns)"
             )
         else:
-            graph = load_tables(Path(found.name), found.edges, found.tables.choices())
+            graph = load_tables(Path(path), found.edges, found.tables.choices())
     terminal().print(*reading_lines(graph), sep="\n", highlight=False)
     return replace(found, graph=graph)
 
@@ -178,7 +179,9 @@ def refuse_edges_of(name: str, edges: Path | None) -> None:
         raise BadInput(f"{edges} is one argument too many: {name} has its own edges; leave it out")
 
 
-def _named_in(config: Path, given: Dataset) -> Dataset:
+def _named_in(
+    config: Path, name: str | None, edges: Path | None, tables: TableOptions
+) -> tuple[str | None, Path | None, TableOptions]:
     """Return what a settings file, or the ``config.json`` of an earlier run, names as the dataset.
 
     Edges and options that are given now take precedence. A dataset that is given now is another
@@ -187,20 +190,19 @@ def _named_in(config: Path, given: Dataset) -> Dataset:
     from crossgcn.training.config import given_settings, read_training
 
     if config.suffix != ".json":
-        return replace(given, name=given.name or given_settings(config, {}).get("dataset"))
+        return name or given_settings(config, {}).get("dataset"), edges, tables
     earlier = read_training(config)
     before = earlier.get("dataset", "citeseer")
-    if given.name is not None and before is not None:
-        return given
-    if given.name is None and before is None:
+    if name is not None and before is not None:
+        return name, edges, tables
+    if name is None and before is None:
         raise BadInput(
             f"{config}: the model was trained on data frames; write them to files and give these: "
             f"crossgcn train NODES EDGES --config {config}"
         )
-    edges = given.edges or (earlier.get("edges") and Path(earlier["edges"]))
-    known = {name: earlier.get("tables", {}).get(name) for name in asdict(given.tables)}
-    tables = TableOptions(**known | given.tables.given())
-    return Dataset(str(given.name or before), edges, tables)
+    known = {each: earlier.get("tables", {}).get(each) for each in asdict(tables)}
+    tables = TableOptions(**known | tables.given())
+    return name or before, edges or (earlier.get("edges") and Path(earlier["edges"])), tables
 
 
 def _names(text: str) -> tuple[str, ...]:
