@@ -68,6 +68,7 @@ def measure_cross(model: TableModel) -> dict[str, Any]:
     """Return the mean contribution of the cross in each cell, and how many counties are in it."""
     terms = model.explain()
     term = terms.term(*CROSS)
+    crosses = [each for each in terms.strongest() if len(each.columns) == 2]
     counties = read_real("us-county").nodes.iloc[terms.nodes].reset_index(drop=True)
     ranges = [pd.cut(counties[name], [-inf, *at, inf], right=False) for name, at in CROSS.items()]
     cells = pd.Series(term.contributions[:, 0]).groupby(ranges, observed=False)
@@ -78,8 +79,8 @@ def measure_cross(model: TableModel) -> dict[str, Any]:
         "means": [[None if isnan(mean) else round(mean, 6) for mean in row] for row in means],
         "counts": cells.size().unstack().to_numpy().tolist(),
         "importance": float(term.importance[0]),
-        "rank": 1 + terms.strongest(order=2).index(term),
-        "num_crosses": len(terms.strongest(order=2)),
+        "rank": 1 + crosses.index(term),
+        "num_crosses": len(crosses),
     }
 
 

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.explanation.columns import Names
-from crossgcn.explanation.polynomial import margins, read_layer, read_model
+from crossgcn.explanation.polynomial import read_layer, read_model
 from crossgcn.explanation.products import products, weigh
 
 
@@ -45,10 +45,11 @@ def test_the_strongest_are_those_of_plain_enumeration(
         x = (x != 0).astype(float)
     reading = read_model(draw_transform(6, 3, order, seed), Data(x=torch.from_numpy(x)))
     space = FeatureSpace(tuple("abcdef"), ("a", "b", "c", "c", "e", "f"))
+    names = Names(space, ("0", "1", "2"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("crossgcn.explanation.products.TOP", top)
         patch.setattr("crossgcn.explanation.products._AT_ONCE", 12)
-        found = products(reading, Names(space, ("0", "1", "2")))
+        found = products(reading, names)
     everything = enumerate_terms(reading.layers[0])
     for output in range(3):
         for length in (1, 2):
@@ -57,7 +58,7 @@ def test_the_strongest_are_those_of_plain_enumeration(
                 one_column = {2, 3} <= set(name)
                 if len(name) == length and (length == 1 or len(set(name)) > 1) and not one_column:
                     deviation = x[:, list(name)].prod(axis=1).std()
-                    sizes.append(abs((margins(3) @ weight)[output]) * deviation)
+                    sizes.append(abs((names.outputs().margin @ weight)[output]) * deviation)
             expected = np.sort([size for size in sizes if size > 1e-12])[::-1][:top]
             listed = found.to_json(output=output)
             ours = np.array([e["importance"] for e in listed if len(e["columns"]) == length])

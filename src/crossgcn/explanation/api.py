@@ -7,6 +7,7 @@ is the same for all: (model, graph, names) to an explainer, and an explainer to 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -72,11 +73,11 @@ def explain(
         given = (data, edge_index, feature_names, classes)
         if any(each is not None for each in given):
             raise BadInput("a run knows its graph and its names: give node and contrast only")
-        explainer = _explainer_of_run(model, contrast)
+        names, labels = _names_of_run(model), model.labels(model.saved.model)
+        explainer = make_explainer(model.saved.model, model.data, names, labels, contrast)
     else:
         graph, rows = _graph_of(model, data, edge_index)
-        if classes is None:
-            classes = getattr(model, "classes_", None)
+        classes = getattr(model, "classes_", None) if classes is None else classes
         if feature_names is None:
             feature_names = getattr(model, "feature_names_in_", None)
         model = getattr(model, "model_", model)
@@ -92,10 +93,10 @@ def explain(
     if isinstance(explainer, LayeredExplainer) and (reason := explainer.refusal()):
         if node is not None or contrast is not None:
             raise BadInput(refuse_columns(reason))
-        return products(explainer.reading, explainer.names, reason)
+        return products(explainer.reading, names, reason)
     if node is None:
         return explainer.explain()
-    place = explainer.names.node(node)
+    place = names.node(node)
     return NodeExplanation(explainer.explain(place), place)
 
 
@@ -130,26 +131,20 @@ def can_be_explained(model: nn.Module) -> bool:
     return True
 
 
-def _explainer_of_run(run: RunFolder, contrast: Contrast) -> Explainer:
-    """Return what explains the chosen model of a run."""
-    preprocess, model = run.saved.preprocess, run.saved.model
-    known: dict[str, Any] = {}
-    if preprocess.encoding is not None:
-        encoder, plan = read_encoding(preprocess)
-        known = {"relation": plan.relation, "target": plan.target or "label"}
-        known["numbers"] = {
-            each.column: (each.mean, each.deviation)
-            for each in encoder.columns
-            if isinstance(each, NumberEncoder)
-        }
-    names = Names(
-        preprocess.space or FeatureSpace.unnamed(run.data.x.size(1)),
-        tuple(preprocess.classes),
-        **known,
-        find=run.find,
-        shown=run.shown,
-    )
-    return make_explainer(model, run.data, names, run.labels(model), contrast)
+def _names_of_run(run: RunFolder) -> Names:
+    """Return what a run calls its inputs, scores and nodes."""
+    preprocess = run.saved.preprocess
+    space = preprocess.space or FeatureSpace.unnamed(run.data.x.size(1))
+    names = Names(space, tuple(preprocess.classes), find=run.find, shown=run.shown)
+    if preprocess.encoding is None:
+        return names
+    encoder, plan = read_encoding(preprocess)
+    numbers = {
+        each.column: (each.mean, each.deviation)
+        for each in encoder.columns
+        if isinstance(each, NumberEncoder)
+    }
+    return replace(names, relation=plan.relation, target=plan.target or "label", numbers=numbers)
 
 
 def _graph_of(model: Any, data: Any, edge_index: Any) -> tuple[Any, Any]:

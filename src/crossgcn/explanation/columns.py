@@ -6,8 +6,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +23,20 @@ POSITION = "position in the graph"
 """The term of what a node with average neighbours would get at the same place."""
 HIDDEN = "crosses of hidden units"
 """The term of the crosses of later layers, which have no names."""
+
+
+class Outputs(NamedTuple):
+    """The scores that are explained.
+
+    Attributes:
+        names: What each score is for.
+        unit: ``"log-odds"`` between two classes, ``"margin"`` for more, or the name of a number.
+        margin: How they follow from the scores of the model, ``[outputs, scores]``.
+    """
+
+    names: tuple[str, ...]
+    unit: str
+    margin: Floats
 
 
 @dataclass(frozen=True)
@@ -76,21 +89,25 @@ class Names:
         """Return how a node is shown."""
         return str(node) if self.shown is None else self.shown[node]
 
-    def pair(self, contrast: tuple[Any, Any] | None) -> tuple[int, int] | None:
-        """Return the positions of two classes."""
-        for name in contrast or ():
-            if str(name) not in self.classes:
-                raise unknown_name("class", str(name), self.classes)
-        if contrast is None:
-            return None
-        return self.classes.index(str(contrast[0])), self.classes.index(str(contrast[1]))
+    def outputs(self, contrast: tuple[Any, Any] | None = None) -> Outputs:
+        """Return which scores are explained.
 
-    def limits(self, column: str) -> tuple[float, float]:
-        """Return the numbers beyond which the encoding of a column is the same."""
-        if column not in self.numbers:
-            return -inf, inf
-        mean, deviation = self.numbers[column]
-        return mean - MAX_DEVIATIONS * deviation, mean + MAX_DEVIATIONS * deviation
+        With a ``contrast`` its first class against its second; else the second of two classes
+        against the first, each of more classes against the mean of the others, and a number as
+        it is.
+        """
+        classes, count = self.classes, len(self.classes)
+        for name in contrast or ():
+            if str(name) not in classes:
+                raise unknown_name("class", str(name), classes)
+        if count == 1:
+            return Outputs(classes, classes[0], np.ones((1, 1)))
+        if contrast is None and count > 2:
+            return Outputs(classes, "margin", (np.eye(count) * count - 1) / (count - 1))
+        first, second = map(str, contrast or (classes[1], classes[0]))
+        margin = np.array([[(name == first) - (name == second) for name in classes]], np.float64)
+        name = first if count == 2 else f"{first} rather than {second}"
+        return Outputs((name,), "log-odds", margin)
 
 
 @dataclass(frozen=True)
@@ -104,7 +121,8 @@ class Column:
         scope: What it describes: the node itself (``own``), its ``neighbourhood`` or ``both``.
         is_number: Whether it is a number; then ``places`` starts with the number itself.
         scale: Zero point and step of the number, ``number = zero + step * value``.
-        limits: Least and largest number that the encoding tells apart.
+        table_scale: Mean and deviation of the number in the table, which was cut off beyond
+            :data:`MAX_DEVIATIONS`; ``None`` if it was not.
         is_log: Whether the number is the logarithm of a count plus one.
     """
 
@@ -114,7 +132,7 @@ class Column:
     scope: str = "own"
     is_number: bool = False
     scale: tuple[float, float] = (0.0, 1.0)
-    limits: tuple[float, float] = (-inf, inf)
+    table_scale: tuple[float, float] | None = None
     is_log: bool = False
 
     def numbers(self, values: Floats) -> Floats:
@@ -135,9 +153,11 @@ class Column:
             return f"{number:,.0f}"
         if self.features[0].startswith(f"{self.name}="):  # the share of a class
             return f"{number:.0%} {self.value_name(self.features[0])}"
-        slack = 1e-4 * abs(self.scale[1])
-        sign = "≥ " if number > self.limits[1] - slack else ""
-        sign = "≤ " if number < self.limits[0] + slack else sign
+        sign = ""
+        if self.table_scale is not None:
+            mean, deviation = self.table_scale
+            if abs(number - mean) > (MAX_DEVIATIONS - 1e-4) * deviation:
+                sign = "≥ " if number > mean else "≤ "
         return sign + (f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}")
 
     def value_name(self, feature: str) -> str:
@@ -148,28 +168,21 @@ class Column:
         return feature
 
 
-def number_text(value: float) -> str:
-    """Return a number as it stands at an axis: ``1,234``, ``0.0123``, ``5.6M``."""
-    if abs(value) >= 1e6:
-        return f"{value / 1e6:.3g}M"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
 def hop_columns(plan: HopPlan, names: Names, scale: Scale | None = None) -> tuple[Column, ...]:
     """Return the columns of the inputs of :class:`~crossgcn.CrossHops`.
 
     Args:
         scale: How the model standardises its inputs.
     """
-    is_regression, sides = len(names.classes) == 1, 2 if plan.directed else 1
+    is_regression = len(names.classes) == 1
     target = names.classes[0] if is_regression else names.target
     titles = plan.name_columns([""], [target][: plan.num_labels], names.relation)
-    prefixes, others = titles[: 1 + plan.num_blocks], titles[1 + plan.num_blocks :]
     columns: list[Column] = []
-    for block, prefix in enumerate(prefixes):
-        columns += _table_columns(names, prefix, block * plan.num_features, scale)
-    place = len(prefixes) * plan.num_features
-    for number, title in enumerate(others):  # Degrees, then labels and how many are known.
+    for block, prefix in enumerate(titles[: 1 + plan.num_blocks]):
+        columns += table_columns(names, prefix, block * plan.num_features, scale)
+    place, sides = (1 + plan.num_blocks) * plan.num_features, 2 if plan.directed else 1
+    for number, title in enumerate(titles[1 + plan.num_blocks :]):
+        # First the number of neighbours, then by turns labels and how many are known.
         is_label = number >= sides and (number - sides) % 2 == 0
         features = [title]
         if is_label and not is_regression:
@@ -177,37 +190,29 @@ def hop_columns(plan: HopPlan, names: Names, scale: Scale | None = None) -> tupl
             features = [f"{title}={name}" for name in shown]
         column = Column(title, place + np.arange(len(features)), tuple(features), "neighbourhood")
         if len(features) == 1:
-            of_table = names.numbers if is_label and is_regression else {}
-            known = of_table.get(target, (0.0, 1.0))
+            known = names.numbers.get(target) if is_label and is_regression else None
             column = replace(column, is_number=True, scale=_join(known, scale, place))
         columns.append(replace(column, is_log=not is_label))
         place += len(features)
     return tuple(columns)
 
 
-def layer_columns(names: Names, *, of_sums: bool, has_edges: bool) -> tuple[Column, ...]:
+def layer_columns(names: Names, *, has_edges: bool) -> tuple[Column, ...]:
     """Return the columns of a model that sums over neighbours.
 
-    First come those of the inputs; then, if single nodes are multiplied and summed, the same of
-    the neighbours; then :data:`POSITION` and :data:`HIDDEN`.
-
-    Args:
-        of_sums: Whether features are summed over neighbours before they are multiplied.
-        has_edges: Whether there is a sum over neighbours.
+    First come those of the node, then, if there are edges, the same of the neighbours; then
+    :data:`POSITION` and :data:`HIDDEN`.
     """
-    if of_sums:  # Sums are not in the unit of the table.
-        sums = replace(names, numbers={})
-        columns = _table_columns(sums, f"with {names.relation}: ")
-    else:
-        columns = _table_columns(names, "")
-        columns += _table_columns(names, f"{names.relation}: ") if has_edges else []
+    columns = table_columns(names)
+    if has_edges:
+        columns += table_columns(names, f"{names.relation}: ")
     nothing = np.zeros(0, np.int64)
     others = Column(POSITION, nothing, scope="neighbourhood"), Column(HIDDEN, nothing, scope="both")
     return (*columns, *others)
 
 
-def _table_columns(
-    names: Names, prefix: str, offset: int = 0, scale: Scale | None = None
+def table_columns(
+    names: Names, prefix: str = "", offset: int = 0, scale: Scale | None = None
 ) -> list[Column]:
     """Return the columns of the table, or with a prefix those of a neighbourhood."""
     features, columns = names.features.names, []
@@ -215,26 +220,28 @@ def _table_columns(
     for place, name in enumerate(names.fields):
         members.setdefault(name, []).append(place)
     for name, places in members.items():
-        numbers = [place for place in places if features[place] == name][:1]
-        ordered = numbers + [place for place in places if place not in numbers]
+        numbers = [place for place in places if features[place] == name]
+        places = numbers + [place for place in places if place not in numbers]
         column = Column(
             prefix + name,
-            offset + np.array(ordered),
-            tuple(prefix + features[place] for place in ordered),
+            offset + np.array(places),
+            tuple(prefix + features[place] for place in places),
             "neighbourhood" if prefix else "own",
         )
         if numbers:
-            known = names.numbers.get(name, (0.0, 1.0))
-            joined = _join(known, scale, offset + ordered[0])
-            column = replace(column, is_number=True, scale=joined, limits=names.limits(name))
+            known = names.numbers.get(name)
+            joined = _join(known, scale, offset + places[0])
+            column = replace(column, is_number=True, scale=joined, table_scale=known)
         columns.append(column)
     return columns
 
 
-def _join(known: tuple[float, float], scale: Scale | None, place: int) -> tuple[float, float]:
+def _join(
+    known: tuple[float, float] | None, scale: Scale | None, place: int
+) -> tuple[float, float]:
     """Return zero point and step of an input that the table and the model standardised."""
+    mean, deviation = known or (0.0, 1.0)
     if scale is None:
-        return known
-    mean, deviation = known
+        return mean, deviation
     center, step = (float(each[place]) for each in scale)
     return mean + deviation * center, deviation * step

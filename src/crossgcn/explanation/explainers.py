@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +24,7 @@ from crossgcn.explanation.columns import (
     MOST_COLUMNS,
     Column,
     Names,
+    Outputs,
     hop_columns,
     layer_columns,
 )
@@ -33,14 +33,15 @@ from crossgcn.explanation.polynomial import (
     Ints,
     Polynomial,
     as_array,
-    margins,
     read_hops,
     read_model,
+    target_scale,
 )
 from crossgcn.explanation.purify import Key, Terms, most_nodes
-from crossgcn.explanation.terms import Explanation, make_term, name_outputs
+from crossgcn.explanation.terms import Explanation, make_term
 from crossgcn.graph import SparseMatrix
 from crossgcn.graph.neighbourhood import NeighbourLabels
+from crossgcn.graph.sparse_matrix import select_rows
 from crossgcn.models.cross_hops import CrossHops
 
 _LEAST_NODES = 200
@@ -51,29 +52,22 @@ _MOST_NEIGHBOURS = 200
 class Explainer(ABC):
     """Explains a model on a graph.
 
-    Args:
+    Attributes:
         columns: The columns that terms have. The first ``num_inputs`` are the groups of inputs.
         polynomial: What the model computes of the inputs of a node: scores, or hidden units.
-        contrast: Two of the classes: why the first and not the second.
+        near: For models that sum over neighbours: the weight of each node in the sum of each
+            other. Columns of the neighbourhood are then those of the neighbours themselves.
+        meaning: What a contribution of :meth:`neighbours` is.
     """
 
-    meaning: ClassVar[str]
-    """What a contribution of :meth:`neighbours` is."""
+    columns: tuple[Column, ...]
+    num_inputs: int
+    polynomial: Polynomial
     near: Any = None
-    """For models that sum over neighbours: the weight of each node in the sum of each other."""
+    meaning: ClassVar[str]
 
-    def __init__(
-        self,
-        names: Names,
-        num_nodes: int,
-        columns: tuple[Column, ...],
-        num_inputs: int,
-        polynomial: Polynomial,
-        contrast: tuple[Any, Any] | None,
-    ) -> None:
-        self.names, self.num_nodes, self.columns = names, num_nodes, columns
-        self.polynomial = polynomial
-        self._contrast, self._num_inputs = names.pair(contrast), num_inputs
+    def __init__(self, names: Names, num_nodes: int, outputs: Outputs) -> None:
+        self.names, self.num_nodes, self.outputs = names, num_nodes, outputs
 
     @abstractmethod
     def inputs(self, nodes: Ints) -> Floats:
@@ -87,43 +81,36 @@ class Explainer(ABC):
     def neighbours(self, node: int) -> tuple[Ints, Floats]:
         """Return the neighbours of a node, and what each contributes, ``[nodes, outputs]``."""
 
+    @abstractmethod
     def _sample(self) -> Ints:
         """Return the nodes that terms are fitted on."""
-        return np.arange(self.num_nodes)
 
+    @abstractmethod
     def _follow(self, terms: Terms) -> Iterator[tuple[Key, Floats]]:
         """Yield what the terms of the polynomial contribute to the scores, by columns."""
-        yield from terms.purify()
 
-    def _to_scores(self, part: Floats) -> Floats:
-        """Return what a part of the polynomial contributes to the scores."""
-        return part
-
+    @abstractmethod
     def _scores(self, evaluated: Floats) -> Floats:
         """Return the explained scores, ``[nodes, outputs]``, from what the polynomial gives."""
-        return self.polynomial.mean(evaluated)
 
     def explain(self, node: int | None = None) -> Explanation:
         """Return the terms of all nodes, or of a sample of a large graph and of ``node``."""
-        groups = [column.places for column in self.columns[: self._num_inputs]]
         nodes = self._sample()
-        num_fitted, bags = len(nodes), self.polynomial.bags
+        num_fitted = len(nodes)
         if node is not None and node not in nodes:
             nodes = np.append(nodes, node)
         inputs = self.inputs(nodes)
+        groups = [column.places for column in self.columns[: self.num_inputs]]
         terms = Terms(self.polynomial, inputs, groups, num_fitted)
         found = {
-            key: make_term(key, self.columns, part, bags, num_fitted)
+            key: make_term(key, self.columns, part, self.polynomial.bags, num_fitted)
             for key, part in self._follow(terms)
         }
-        rest = None
-        if terms.rest is not None:
-            rest = make_term((), self.columns, self._to_scores(terms.rest), bags, num_fitted)
-        outputs, unit = name_outputs(self.names.classes, self._contrast)
+        rest = found.pop((), None)
         scores = self._scores(terms.scores)
         return Explanation(
-            outputs=outputs,
-            unit=unit,
+            outputs=self.outputs.names,
+            unit=self.outputs.unit,
             nodes=nodes,
             scores=scores,
             average=scores[:num_fitted].mean(axis=0),
@@ -134,14 +121,12 @@ class Explainer(ABC):
             num_unlisted=terms.num_unlisted,
         )
 
-    def predict(self, node: int, projected: Floats | None = None) -> Ints:
-        """Return the class that is predicted for other projections of a node's inputs.
+    def project(self, node: int) -> Floats:
+        """Return the projections of the inputs of a node, ``[1 + order, 1, units]``."""
+        return self.polynomial.project(self.inputs(np.array([node])))
 
-        Args:
-            projected: From the polynomial; by default that of the node itself.
-        """
-        if projected is None:
-            projected = self.polynomial.project(self.inputs(np.array([node])))
+    def predict(self, node: int, projected: Floats) -> Ints:
+        """Return the class that is predicted for each of other projections of a node's inputs."""
         return np.asarray(self.class_scores(node, projected).argmax(axis=1))
 
 
@@ -167,14 +152,14 @@ class HopExplainer(Explainer):
         labels: NeighbourLabels | None = None,
     ) -> None:
         self.model, self.data, self.labels = model, data, labels
-        num_classes = len(names.classes)
-        polynomial = read_hops(model, margins(num_classes, names.pair(contrast)))
+        super().__init__(names, data.x.size(0), names.outputs(contrast))
+        self.polynomial = read_hops(model, self.outputs.margin)
+        self._of_classes = read_hops(model, np.eye(len(names.classes)))
+        numbers = dict(names.numbers)
         if model.target_scale is not None:
-            mean, deviation = as_array(model.target_scale).tolist()
-            names = replace(names, numbers={**names.numbers, names.classes[0]: (mean, deviation)})
-        columns = hop_columns(model.plan, names, model.scale)
-        super().__init__(names, data.x.size(0), columns, len(columns), polynomial, contrast)
-        self._of_classes = read_hops(model, np.eye(num_classes))
+            numbers[names.classes[0]] = target_scale(model)
+        self.columns = hop_columns(model.plan, replace(names, numbers=numbers), model.scale)
+        self.num_inputs = len(self.columns)
         self._inputs = self._compute(data.x, data.edge_index, data.get("edge_weight"), labels)
 
     def inputs(self, nodes: Ints) -> Floats:
@@ -192,6 +177,12 @@ class HopExplainer(Explainer):
         if len(nodes) <= most:
             return nodes
         return np.unique(np.random.default_rng(0).choice(nodes, most, replace=False))
+
+    def _follow(self, terms: Terms) -> Iterator[tuple[Key, Floats]]:
+        return terms.purify()
+
+    def _scores(self, evaluated: Floats) -> Floats:
+        return self.polynomial.mean(evaluated)
 
     def neighbours(self, node: int) -> tuple[Ints, Floats]:
         """Return the neighbours of a node, and how much its scores change without each.
@@ -254,18 +245,16 @@ class HopExplainer(Explainer):
         inputs = self._compute(x, edges.flip(0) if outgoing else edges, weight, labels)
         return self._rows(inputs, len(nodes) + np.arange(count))
 
-    def _compute(
-        self, x: Tensor, edges: Tensor, weight: Tensor | None, labels: NeighbourLabels | None
-    ) -> Any:
+    def _compute(self, *graph: Any) -> Any:
         with torch.no_grad():
-            return self.model.columns(x, edges, weight, labels)
+            return self.model.columns(*graph)
 
     def _rows(self, inputs: Any, nodes: Ints) -> Floats:
-        if isinstance(inputs, SparseMatrix):  # not centered
+        rows = select_rows(inputs, torch.from_numpy(nodes))
+        if isinstance(rows, SparseMatrix):  # not centered
             shift = as_array(self.model.center) / as_array(self.model.deviation)
-            rows: Floats = inputs.to_scipy()[nodes].toarray().astype(np.float64) - shift
-            return rows
-        return as_array(inputs[nodes])
+            return np.asarray(rows.to_scipy().toarray().astype(np.float64) - shift)
+        return as_array(rows)
 
 
 class LayeredExplainer(Explainer):
@@ -285,58 +274,56 @@ class LayeredExplainer(Explainer):
         contrast: tuple[Any, Any] | None = None,
     ) -> None:
         self.reading = reading = read_model(model, data)
-        scale = getattr(model, "target_scale", None)
-        shift, deviation = (0.0, 1.0) if scale is None else as_array(scale)
-        self._shift = float(shift)
-        self._margin = deviation * margins(len(names.classes), names.pair(contrast))
-        columns = layer_columns(names, of_sums=reading.of_sums, has_edges=reading.has_edges)
-        num_nodes, num_inputs = reading.inputs.shape[0], len(set(names.features.fields))
-        super().__init__(names, num_nodes, columns, num_inputs, reading.layers[0], contrast)
+        super().__init__(names, data.x.size(0), names.outputs(contrast))
+        self.polynomial = reading.layers[0]
+        self.columns = layer_columns(names, has_edges=reading.has_edges)
+        self.num_inputs = len(set(names.features.fields))
+        self._shift, deviation = target_scale(model)
+        self._margin = deviation * self.outputs.margin
         self._last = reading.layers[1] if len(reading.layers) == 2 else None
-        identity = sp.eye_array(num_nodes, format="csr")
+        identity = sp.eye_array(self.num_nodes, format="csr")
         first, second = (*reading.adjacencies, None)[:2]
-        self._first = identity if first is None or reading.of_sums else first
+        self._first = identity if first is None else first
         self._second = identity if second is None else second
         self._active = np.ones_like(reading.outputs[0])
         self._readout = self._margin.T
         if self._last is not None:
             self._active = (reading.outputs[0] > 0).astype(np.float64)
             self._readout = (self._margin @ self._last.weights[0]).T
-        if reading.has_edges and not reading.of_sums:
+        if reading.has_edges:
             self.near = sp.csr_array(self._first - sp.diags_array(self._first.diagonal()))
+        self._units = self.polynomial.evaluate(self.polynomial.project(reading.inputs))
 
     def refusal(self) -> str:
         """Return why the model has no terms by column; empty if it has."""
-        layers, inputs = len(self.reading.layers), self._num_inputs
+        layers, inputs = self.reading.layers, self.num_inputs
         if inputs > MOST_COLUMNS:
             return f"it has {inputs:,} columns, and terms are for at most {MOST_COLUMNS} columns"
-        if layers > 2:
-            return f"it has {layers} layers, and terms are for one or two"
+        if len(layers) > 2:
+            return f"it has {len(layers)} layers, and terms are for one or two"
+        if self.reading.has_edges and any(layer.aggregate_first for layer in layers):
+            return "it multiplies sums over neighbours (aggregate_first), not columns of nodes"
         if self.num_nodes > 8 * most_nodes(self.polynomial, inputs):
             return f"{self.num_nodes:,} nodes with {inputs} columns are too many for terms"
         return ""
 
     def inputs(self, nodes: Ints) -> Floats:
-        """Return the features of some nodes, or their sums over neighbours."""
+        """Return the features of some nodes."""
         return np.asarray(self.reading.inputs[nodes].toarray())
 
     def class_scores(self, node: int, projected: Floats) -> Floats:
         """Return the scores of classes for other projections of a node's own features."""
-        own = self.polynomial.project(self.inputs(np.array([node])))
-        change = self.polynomial.evaluate(projected) - self.polynomial.evaluate(own)
+        change = self.polynomial.evaluate(projected) - self._units[node]
         outputs, last = self.reading.outputs[0], self._last
         if last is None:
             return np.asarray(outputs[node] + self._first[node, node] * change)
         row = self._second[[node]]
         back = self._first[row.indices][:, [node]].toarray()[:, 0]
-        total: Any = 0.0
+        total = np.zeros((projected.shape[1], len(last.bias)))
         for weight, near, share in zip(row.data, row.indices, back, strict=True):
             hidden = np.maximum(outputs[near] + share * change, 0.0)
-            part = hidden if last.aggregate_first else last.evaluate(last.project(hidden))
-            total = total + weight * part
-        if last.aggregate_first:
-            total = last.evaluate(last.project(total))
-        return np.asarray(total + last.bias)
+            total += weight * last.evaluate(last.project(hidden))
+        return total + last.bias
 
     def neighbours(self, node: int) -> tuple[Ints, Floats]:
         """Return the neighbours of a node, and what each contributes beyond an average node."""
@@ -345,10 +332,11 @@ class LayeredExplainer(Explainer):
         nodes = np.unique(rows.indices)
         nodes = nodes[nodes != node]
         weights = rows[:, nodes].T @ (row.data[:, np.newaxis] * self._active[row.indices])
-        return nodes.astype(np.int64), (weights * self._beyond_average[nodes]) @ self._readout
+        beyond_average = self._units[nodes] - self._units.mean(axis=0)
+        return nodes.astype(np.int64), (weights * beyond_average) @ self._readout
 
-    def _scores(self, evaluated: Floats) -> Floats:
-        return np.asarray(self.reading.outputs[-1] @ self._margin.T + self._shift)
+    def _sample(self) -> Ints:
+        return np.arange(self.num_nodes)
 
     def _follow(self, terms: Terms) -> Iterator[tuple[Key, Floats]]:
         """Yield what each term of the units contributes: from the node itself and neighbours.
@@ -359,12 +347,12 @@ class LayeredExplainer(Explainer):
         returns = self._second.multiply(self._first.T).tocsr() @ self._active
         for key, part in terms.purify():
             whole = self._to_scores(part)
-            if self.near is None:
+            if self.near is None or not key:
                 yield key, whole
                 continue
             itself = np.asarray((returns * part) @ self._readout)
             yield key, itself
-            yield tuple(self._num_inputs + place for place in key), whole - itself
+            yield tuple(self.num_inputs + place for place in key), whole - itself
         position, hidden_crosses = len(self.columns) - 2, len(self.columns) - 1
         biases = self._second @ (self.polynomial.bias * self._active) @ self._readout
         constants = np.tile(terms.constant, (self.num_nodes, 1))
@@ -372,11 +360,8 @@ class LayeredExplainer(Explainer):
         if self._last is not None and self._last.order > 1:
             yield (hidden_crosses,), self.reading.crosses @ self._margin.T
 
+    def _scores(self, evaluated: Floats) -> Floats:
+        return np.asarray(self.reading.outputs[-1] @ self._margin.T + self._shift)
+
     def _to_scores(self, part: Floats) -> Floats:
         return np.asarray(self._second @ (self._first @ part * self._active) @ self._readout)
-
-    @cached_property
-    def _beyond_average(self) -> Floats:
-        """The units of the first layer of all nodes, without their mean."""
-        units = self.polynomial.evaluate(self.polynomial.project(self.reading.inputs))
-        return np.asarray(units - units.mean(axis=0))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crossgcn.explanation.columns import Column, number_text
+from crossgcn.explanation.columns import Column
 from crossgcn.explanation.polynomial import Floats, Ints
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def make_grid(whole: Explanation, term: Term, levels: dict[int, tuple[int, int]]
     columns = [whole.columns[place] for place in term.key]
     if not columns or len(columns) > max(levels) or not all(len(c.places) for c in columns):
         return None
-    around = None if term.scope == "own" else whole.neighbours
+    around = None if term.scope == "own" else whole.explainer.near
     inputs = whole.inputs
     if around is not None and len(columns) == 1:
         total = np.maximum(np.asarray(around.sum(axis=1)).reshape(-1, 1), 1e-12)
@@ -101,7 +101,7 @@ def describe(whole: Explanation, term: Term, output: int, top: int) -> dict[str,
     columns = [whole.columns[place] for place in term.key]
     values = [whole.inputs[:, column.places] for column in columns]
     if all(c.is_number and not _are_flags(v) for c, v in zip(columns, values, strict=True)):
-        around = None if term.scope == "own" else whole.neighbours
+        around = None if term.scope == "own" else whole.explainer.near
         inside["slope"] = _slope([v[:, 0] for v in values], term.contributions[:, output], around)
         if len(columns) == 1:
             order = np.arange(len(means))
@@ -164,7 +164,7 @@ def _number_axis(column: Column, values: Floats, parts: int) -> Axis:
     masks, labels, at = [], [], []
     for place in np.unique(places[~missing]):
         mask = (places == place) & ~missing
-        ends = [number_text(numbers[mask].min()), number_text(numbers[mask].max())]
+        ends = [_number_text(numbers[mask].min()), _number_text(numbers[mask].max())]
         labels.append(ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}")
         at.append(float(numbers[mask].mean()))
         masks.append(mask)
@@ -173,6 +173,13 @@ def _number_axis(column: Column, values: Floats, parts: int) -> Axis:
         labels.append("missing")
     names = [f"{column.name} {label}" for label in labels]
     return Axis(column.name, labels, names, np.stack(masks, axis=1).astype(np.float32), at)
+
+
+def _number_text(value: float) -> str:
+    """Return a number as it stands at an axis: ``1,234``, ``0.0123``, ``5.6M``."""
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:.3g}M"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _slope(numbers: Sequence[Floats], contributions: Floats, around: Any) -> float:

@@ -37,7 +37,8 @@ class NodeExplanation:
         self.whole, self.node = whole, node
         self.name = whole.explainer.names.show(node)
         self.row = whole.place_of[node]
-        label = int(whole.explainer.predict(node)[0])
+        self._projected = whole.explainer.project(node)
+        label = int(whole.explainer.predict(node, self._projected)[0])
         classes = whole.explainer.names.classes
         self.predicted = classes[label] if len(classes) > 1 else None
         if output is None:
@@ -64,7 +65,7 @@ class NodeExplanation:
             for column in whole.columns
             if len(column.places)
             if column.scope == "own"
-            or (whole.neighbours is None and column.is_number and column.scale != (0.0, 1.0))
+            or (whole.explainer.near is None and column.is_number and column.scale != (0.0, 1.0))
         }
 
     @cached_property
@@ -83,25 +84,24 @@ class NodeExplanation:
         between both numbers, or 0.5 for another category. The values are those of other nodes,
         and the model is evaluated with them. The neighbourhood stays as it is.
         """
-        explainer, classes = self.whole.explainer, self.whole.explainer.names.classes
+        explainer = self.whole.explainer
+        found: list[dict[str, Any]] = []
         if self.predicted is None:
             return []
-        answer = explainer.predict(self.node)[0]
-        (mine,) = explainer.inputs(np.array([self.node]))
-        base, found = explainer.polynomial.project(mine[np.newaxis]), []
         for column, known in self.whole.own_values:
-            own = mine[column.places]
+            own = self.whole.inputs[self.row, column.places]
             values, distances = _other_values(column, known, own)
             effects = explainer.polynomial.project(values - own, column.places)
-            outcomes = explainer.predict(self.node, base + effects)
-            flips = np.flatnonzero(outcomes != answer)
+            labels = explainer.predict(self.node, self._projected + effects)
+            outcomes = np.array(explainer.names.classes)[labels]
+            flips = np.flatnonzero(outcomes != self.predicted)
             if flips.size:
                 best = flips[distances[flips].argmin()]
                 change = {
                     "column": column.name,
                     "before": column.value_text(own),
                     "after": column.value_text(values[best]),
-                    "outcome": classes[outcomes[best]],
+                    "outcome": str(outcomes[best]),
                     "distance": float(distances[best]),
                 }
                 found.append(change)

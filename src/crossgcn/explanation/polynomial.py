@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -104,28 +104,6 @@ class Reading:
         """Whether a layer sums over neighbours."""
         return any(each is not None for each in self.adjacencies)
 
-    @property
-    def of_sums(self) -> bool:
-        """Whether features are summed over neighbours before they are multiplied."""
-        return self.layers[0].aggregate_first and self.adjacencies[0] is not None
-
-
-def margins(num_scores: int, contrast: tuple[int, int] | None = None) -> Floats:
-    """Return how scores are compared, ``[outputs, scores]``.
-
-    One class against another if ``contrast`` names them; else the second of two classes against
-    the first, each of more classes against the mean of the others, and a number as it is.
-    """
-    if num_scores == 2 and contrast is None:
-        contrast = (1, 0)
-    if contrast is not None:
-        margin = np.zeros((1, num_scores))
-        margin[0, contrast] = 1.0, -1.0
-        return margin
-    if num_scores == 1:
-        return np.ones((1, 1))
-    return (np.eye(num_scores) * num_scores - 1) / (num_scores - 1)
-
 
 def read_hops(model: CrossHops, margin: Floats) -> Polynomial:
     """Read a :class:`~crossgcn.CrossHops` that compares scores by a ``margin``.
@@ -136,19 +114,14 @@ def read_hops(model: CrossHops, margin: Floats) -> Polynomial:
         raise NotASum(
             f"{type(model).__name__} is not a sum of named terms: explain a cross-hops model"
         )
-    weight, readout = as_array(model.transform.weight), as_array(model.readout.weight)
-    order, units, _ = weight.shape
-    gates = model.transform.unit_order_weights()
-    gate = np.ones((1, units)) if order == 1 or gates is None else as_array(gates)
-    bias = as_array(model.readout.bias).reshape(model.bags, -1).mean(axis=0)
-    shift = 0.0
-    if model.target_scale is not None:
-        shift, deviation = as_array(model.target_scale)
-        margin = margin * deviation
-    by_bag = (margin @ readout).reshape(len(margin), model.bags, -1)
-    blocks = np.einsum("obu,bc->buco", by_bag, np.eye(model.bags)).reshape(units, -1)
-    weights = np.concatenate([gate[0][np.newaxis, :, np.newaxis] * weight[:1], weight])
-    return Polynomial(weights, gate, blocks, margin @ bias + shift, model.bags)
+    shift, deviation = target_scale(model)
+    margin, bags = margin * deviation, model.bags
+    by_bag = (margin @ as_array(model.readout.weight)).reshape(len(margin), bags, -1)
+    readout = np.einsum("obu,bc->buco", by_bag, np.eye(bags)).reshape(
+        model.readout.weight.size(1), -1
+    )
+    bias = margin @ as_array(model.readout.bias).reshape(bags, -1).mean(axis=0) + shift
+    return replace(read_layer(model.transform, 0), readout=readout, bias=bias, bags=bags)
 
 
 def read_model(model: nn.Module, data: Data) -> Reading:
@@ -169,21 +142,21 @@ def read_model(model: nn.Module, data: Data) -> Reading:
             "the same way"
         )
     adjacencies = tuple(_adjacency(module, data) for module in _modules(model))
-    if layers[0].aggregate_first and adjacencies[0] is not None:
-        x = sp.csr_array(adjacencies[0] @ x)
-    inputs = x
-    inputs.eliminate_zeros()
-    inputs.sort_indices()
+    multiplied: list[Any] = []
     outputs: list[Floats] = []
     for layer, adjacency in zip(layers, adjacencies, strict=True):
-        if layer.aggregate_first and adjacency is not None and outputs:
+        if layer.aggregate_first and adjacency is not None:
             x = adjacency @ x
+        multiplied.append(x)
         projected = layer.project(x)
         linear, crosses = projected[0], layer.crosses(projected)
         if not layer.aggregate_first and adjacency is not None:
             linear, crosses = adjacency @ linear, adjacency @ crosses
         outputs.append(np.asarray(linear + crosses + layer.bias))
         x = np.maximum(outputs[-1], 0.0)
+    inputs = sp.csr_array(multiplied[0])
+    inputs.eliminate_zeros()
+    inputs.sort_indices()
     return Reading(layers, adjacencies, inputs, tuple(outputs), crosses)
 
 
@@ -220,6 +193,12 @@ def read_layer(module: nn.Module, position: int) -> Polynomial:
         np.zeros(units) if bias is None else as_array(bias),
         aggregate_first=conv and bool(module.aggregate_first),
     )
+
+
+def target_scale(model: nn.Module) -> tuple[float, float]:
+    """Return the zero point and the step of the scores of a model of a number."""
+    scale = getattr(model, "target_scale", None)
+    return (0.0, 1.0) if scale is None else tuple(as_array(scale).tolist())
 
 
 def as_array(tensor: Any) -> Floats:

@@ -19,8 +19,8 @@ import scipy.sparse as sp
 
 from crossgcn.errors import BadInput
 from crossgcn.explanation.columns import Names
-from crossgcn.explanation.polynomial import Floats, Ints, Polynomial, Reading, margins
-from crossgcn.explanation.terms import keep_strongest, make_frame, name_outputs
+from crossgcn.explanation.polynomial import Floats, Ints, Polynomial, Reading
+from crossgcn.explanation.terms import keep_strongest, make_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,8 +82,8 @@ def refuse_columns(reason: str) -> str:
     """Say what a model would need for terms by column."""
     return (
         "single nodes, single terms and one class against another are explained by column, and "
-        f"this model has no terms by column: {reason}; train cross-hops, or one or two layers, on "
-        "at most 200 columns"
+        f"this model has no terms by column: {reason}; train cross-hops, or one or two layers "
+        "without aggregate_first, on at most 200 columns"
     )
 
 
@@ -92,12 +92,12 @@ def products(reading: Reading, names: Names, reason: str = "") -> Products:
 
     Two features of one column are not multiplied. Products of more features are not listed.
     """
-    outputs, unit = name_outputs(names.classes)
+    outputs, unit, margin = names.outputs()
     columns = reading.inputs.tocsc()
     _, fields = np.unique(np.array(names.features.fields), return_inverse=True)
     records: tuple[list[dict[str, Any]], ...] = tuple([] for _ in outputs)
     for pairs in (False, True)[: reading.layers[0].order]:
-        for output, best in enumerate(_strongest(reading, fields, pairs)):
+        for output, best in enumerate(_strongest(reading, margin, fields, pairs)):
             for features, weight, size in zip(*map(np.ndarray.tolist, best), strict=True):
                 record = {
                     "class": outputs[output],
@@ -128,7 +128,9 @@ def weigh(layer: Polynomial, tuples: Ints) -> Floats:
     return np.asarray(layer.order_weights[1][:, np.newaxis] * both_ways).T
 
 
-def _strongest(reading: Reading, fields: Ints, pairs: bool) -> list[tuple[Ints, Floats, Floats]]:
+def _strongest(
+    reading: Reading, margin: Floats, fields: Ints, pairs: bool
+) -> list[tuple[Ints, Floats, Floats]]:
     """Return the strongest products for each score: features, weights and importances.
 
     Args:
@@ -136,7 +138,7 @@ def _strongest(reading: Reading, fields: Ints, pairs: bool) -> list[tuple[Ints, 
         pairs: Products of two features, or else single features.
     """
     # The weight of each unit of the first layer for each score.
-    readout = margins(len(reading.layers[-1].bias))
+    readout = margin
     for layer, hidden in zip(reading.layers[:0:-1], reading.outputs[-2::-1], strict=True):
         readout = (readout @ layer.weights[0]) * (hidden > 0).mean(axis=0)
     best = [(np.zeros((0, 1 + pairs), np.int64), np.zeros(0), np.zeros(0))] * len(readout)

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations, permutations, takewhile
+from itertools import combinations, permutations
 from math import comb
 
 import numpy as np
@@ -58,11 +58,9 @@ class Terms:
 
     Attributes:
         chosen: The sets of groups that are listed, by size: all pairs, or the strongest of larger
-            sets. The others are in ``rest``.
+            sets.
         scores: ``[nodes, bags * outputs]``, without the bias.
         constant: What no term has, ``[bags * outputs]``; complete after :meth:`purify`.
-        rest: The sum of the terms that are not listed, if there are any, without what leading
-            functions of single groups explain of it: that is in the terms of these groups.
     """
 
     def __init__(
@@ -84,14 +82,16 @@ class Terms:
         }
         self.scores = self._parts.only(tuple(range(len(groups))))
         self.constant = self._parts.only(())[0].copy()
-        self.rest: Floats | None = None
         self._num_groups = len(groups)
 
     def purify(self) -> Iterator[tuple[Key, Floats]]:
-        """Yield each term, ``[nodes, bags * outputs]``; afterwards ``rest`` is complete."""
-        moved: dict[Key, Floats] = {}
-        if self.num_unlisted:
-            moved = self._move_unlisted()
+        """Yield each term, ``[nodes, bags * outputs]``.
+
+        The last one, with an empty key, is the sum of the terms that are not listed, if there are
+        any, without what leading functions of single groups explain of it: that is in the terms
+        of these groups.
+        """
+        moved = self._move_unlisted() if self.num_unlisted else {}
         total = np.zeros_like(self.scores)
         for key in (key for size in reversed(self.chosen) for key in self.chosen[size]):
             term = self._parts.interaction(key) + moved.pop(key, 0.0)
@@ -102,7 +102,7 @@ class Terms:
             total += term
             yield key, term
         if self.num_unlisted:
-            self.rest = self._center(self.scores - self.constant - total)
+            yield (), self._center(self.scores - self.constant - total)
 
     def _move_unlisted(self) -> dict[Key, Floats]:
         """Return what single groups explain of the terms that are not listed."""
@@ -169,9 +169,9 @@ class _Parts:
         if len(key) == self._polynomial.order > 1:
             return self._highest_products(key)
         total = self.only(key).copy()
-        for subset in ((), *_subsets(key)):
-            sign = -1.0 if (len(key) - len(subset)) % 2 else 1.0
-            total += sign * self.only(subset)
+        for size in range(len(key)):
+            for subset in combinations(key, size):
+                total += (-1) ** (len(key) - size) * self.only(subset)
         return total
 
     def _highest_products(self, key: Key) -> Floats:
@@ -208,7 +208,7 @@ class _Spaces:
     def __init__(self, features: Sequence[Floats], order: int, fitted: slice) -> None:
         self._features, self._order, self._fitted = features, order, fitted
         self._bases: dict[int, Floats] = {}
-        self._pair = lru_cache(maxsize=2 * len(features))(self._make_pair)
+        self._joint = lru_cache(maxsize=2 * len(features))(self._multiply)
 
     def regress(
         self, key: Key, term: Floats, chosen: Mapping[int, Collection[Key]]
@@ -232,16 +232,13 @@ class _Spaces:
             first += block.shape[1]
 
     def _functions(self, key: Key, width: int) -> Floats:
-        if len(key) == 1:
-            return self._single(key[0])[:, :width]
-        if len(key) == 2:
-            return self._pair(key, width)
-        lower = self._functions(key[:-1], width), self._functions(key[-1:], width)
-        return self._beyond(_products(*lower), np.concatenate(lower, axis=1))
+        return self._single(key[0])[:, :width] if len(key) == 1 else self._joint(key, width)
 
-    def _make_pair(self, key: Key, width: int) -> Floats:
-        first, second = (self._single(group)[:, :width] for group in key)
-        return self._beyond(_products(first, second), np.concatenate([first, second], axis=1))
+    def _multiply(self, key: Key, width: int) -> Floats:
+        """Return what products of functions of groups have beyond these functions."""
+        first, second = self._functions(key[:-1], width), self._functions(key[-1:], width)
+        products = (first[:, :, np.newaxis] * second[:, np.newaxis]).reshape(len(first), -1)
+        return self._beyond(products, np.concatenate([first, second], axis=1))
 
     def _single(self, group: int) -> Floats:
         """Return the features of a group, largest variance first, then their products of two."""
@@ -274,17 +271,7 @@ class _Spaces:
 @lru_cache
 def _width(sizes: tuple[int, ...], most: int) -> int:
     """Return how many functions of each group give at most ``most`` columns in all; 1 at least."""
-    fitting = takewhile(
-        lambda width: sum(width**size for size in sizes) <= most, range(1, most + 1)
-    )
-    return max(fitting, default=1)
-
-
-def _products(first: Floats, second: Floats) -> Floats:
-    return (first[:, :, np.newaxis] * second[:, np.newaxis]).reshape(len(first), -1)
-
-
-def _subsets(key: Key) -> Iterator[Key]:
-    """Yield the proper nonempty subsets."""
-    for size in range(1, len(key)):
-        yield from combinations(key, size)
+    width = 1
+    while sum((width + 1) ** size for size in sizes) <= most:
+        width += 1
+    return width

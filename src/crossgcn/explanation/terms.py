@@ -115,14 +115,6 @@ class Explanation:
         return self.explainer.columns
 
     @property
-    def neighbours(self) -> Any:
-        """For models that sum over neighbours: the weight of each node in each other's sum.
-
-        Columns of the neighbourhood are then those of the neighbours themselves, not their means.
-        """
-        return self.explainer.near
-
-    @property
     def all_terms(self) -> tuple[Term, ...]:
         """The terms and, if there is one, the rest."""
         return self.terms if self.rest is None else (*self.terms, self.rest)
@@ -242,12 +234,12 @@ class Explanation:
         rows = self.explainer.names.rows
         if rows is None:
             return slice(None)
-        if not all(int(row) in self.place_of for row in rows):
+        if not self.place_of.keys() >= set(rows.tolist()):
             raise BadInput(
                 f"only a sample of {len(self.nodes)} nodes is explained at once, and not all rows "
                 "are in it; explain single rows: explain(estimator, X, node=0)"
             )
-        return [self.place_of[int(row)] for row in rows]
+        return [self.place_of[row] for row in rows.tolist()]
 
     def __repr__(self) -> str:
         lines = [f"Explanation of {len(self.nodes):,} nodes, {len(self.terms):,} terms"]
@@ -300,18 +292,6 @@ def score_name(name: str, unit: str) -> str:
     return f"{kind} ({unit})"
 
 
-def name_outputs(
-    classes: Sequence[str], contrast: tuple[int, int] | None = None
-) -> tuple[tuple[str, ...], str]:
-    """Return what each score is for, and its unit; see :class:`Explanation`."""
-    if contrast is not None:
-        first, second = (classes[label] for label in contrast)
-        return (first if len(classes) == 2 else f"{first} rather than {second}",), "log-odds"
-    if len(classes) == 2:
-        return (classes[1],), "log-odds"
-    return tuple(classes), classes[0] if len(classes) == 1 else "margin"
-
-
 def make_term(
     key: Key, columns: Sequence[Column], contributions: Floats, bags: int, num_fitted: int
 ) -> Term:
@@ -323,18 +303,12 @@ def make_term(
     """
     by_bag = contributions.reshape(len(contributions), bags, -1)
     by_bag = by_bag - by_bag[:num_fitted].mean(axis=0)
-    spread = by_bag.std(axis=1, ddof=1).astype(np.float32) / sqrt(bags) if bags > 1 else None
-    fitted = by_bag[:num_fitted]
-    covariance = np.einsum("nbo,nco->obc", fitted, fitted) / num_fitted
-    total, with_others = covariance.sum(axis=(1, 2)), covariance.sum(axis=2)
-    error = None
+    means, error, spread = by_bag.mean(axis=1), None, None
     if bags > 1:
-        own = np.diagonal(covariance, axis1=1, axis2=2)
-        without = total[:, np.newaxis] - 2 * with_others + own
-        each = np.sqrt(np.maximum(without, 0.0)) / (bags - 1)
-        error = each.std(axis=1) * sqrt(bags - 1)
+        spread = by_bag.std(axis=1, ddof=1).astype(np.float32) / sqrt(bags)
+        without = (bags * means[:, np.newaxis] - by_bag)[:num_fitted] / (bags - 1)
+        error = without.std(axis=0).std(axis=0) * sqrt(bags - 1)
     scopes = {columns[place].scope for place in key}
     scope = scopes.pop() if len(scopes) == 1 else "both"
     names = tuple(columns[place].name for place in key)
-    importance = np.sqrt(np.maximum(total, 0.0)) / bags
-    return Term(key, names, scope, by_bag.mean(axis=1), importance, error, spread)
+    return Term(key, names, scope, means, means[:num_fitted].std(axis=0), error, spread)

@@ -103,7 +103,7 @@ def summarise_terms(
         "unlisted_importance": {
             name: float(rest.importance[place]) for place, name in scores if rest is not None
         },
-        "of_neighbours": whole.neighbours is not None,
+        "of_neighbours": whole.explainer.near is not None,
     }
 
 

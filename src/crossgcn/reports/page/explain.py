@@ -131,7 +131,7 @@ def _inside(whole: Explanation, term: Term, grid: Grid | None, output: int) -> S
     if grid is None:
         return {}
     columns = [whole.columns[place] for place in term.key]
-    is_of_neighbours = term.scope != "own" and whole.neighbours is not None and len(columns) > 1
+    is_of_neighbours = term.scope != "own" and whole.explainer.near is not None and len(columns) > 1
     inside: Summary = {
         "axes": [
             {
