@@ -127,7 +127,6 @@ WARNINGS: dict[str, list[Case]] = {
     ],
     "ambiguous-value": [
         (nodes_with(price=[f"{1 + i % 9}.{100 + i * 7}" for i in ROWS]), E, {}, "'1.100' is read"),
-        (nodes_with(day=[f"{i % 11 + 1}/{i % 9 + 2}/2024" for i in ROWS]), E, {}, "'1/2/2024'"),
     ],
     "missing-word": [
         (nodes_with(grade=varied("none", "low", "high")), E, {}, "'none'.*--missing=-none"),
@@ -137,12 +136,6 @@ WARNINGS: dict[str, list[Case]] = {
         (
             nodes_with(rent=[str(300 + i) if i % 3 else "free" for i in ROWS]),
             *(E, {}, "row 1, column rent: 'free' is text, and 40 of 60 cells are numbers"),
-        )
-    ],
-    "id-as-feature": [
-        (
-            nodes_with(number=[1000 + i * 7 % N for i in ROWS]),
-            *(E, {"numeric": ("number",)}, "models would memorise nodes"),
         )
     ],
     "gives-target-away": [

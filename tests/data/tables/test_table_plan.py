@@ -64,6 +64,10 @@ COLUMNS: dict[str, tuple[list[Any], str, str]] = {
         *("ignored", "50 different texts in 60 cells of 9 words on average: free text"),
     ),
     "days": ([f"2024-02-{i % 28 + 1:02d}" for i in range(N)], "date", "28 different dates"),
+    "days or months": (
+        [f"{i % 11 + 1}/{i % 9 + 2}/2024" for i in range(N)],
+        *("date", "written %m/%d/%Y, though %d/%m/%Y fits as well"),
+    ),
     "times": ([f"2024-02-03 {i % 24:02d}:00" for i in range(N)], "date", "different dates"),
     "days in words of Europe": (
         [f"{i % 28 + 1}.02.2024" for i in range(N)],

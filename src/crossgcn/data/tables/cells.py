@@ -1,4 +1,4 @@
-"""How cells are written: missing values, numbers, dates and ids."""
+"""How cells are written: missing values, numbers and ids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
@@ -56,22 +55,20 @@ class NumberStyle(BaseModel):
 
 PLAIN = NumberStyle()
 
-_NUMBER = re.compile(
-    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE
-)
 _PLAIN_DIGITS = re.compile(r"[0-9eE.+-]*")
 """NumPy reads text made of these characters as it is meant."""
-_MARKS = ".,'’\u00a0\u202f "
-_BETWEEN_THOUSANDS = re.compile(rf"(?<=[0-9])[{_MARKS}](?=[0-9]{{3}}(?![0-9]))")
-_SIGNS = re.compile(r"[$€£¥%]")
-_MARKED = {
+_NUMBERS = {
     decimal: re.compile(
-        rf"[+-]?(?:[0-9]+|[0-9]{{1,3}}(?:(?P<mark>[{thousands}'’\u00a0\u202f ])[0-9]{{3}})"
-        rf"(?:(?P=mark)[0-9]{{3}})*)(?:[{decimal}][0-9]+)?"
+        rf"[+-]?(?:inf|infinity|(?=[{decimal}]?[0-9])"
+        rf"(?:[0-9]*|[0-9]{{1,3}}(?P<mark>[{thousands}'’\u00a0\u202f ])[0-9]{{3}}"
+        rf"(?:(?P=mark)[0-9]{{3}})*)"
+        rf"(?:[{decimal}][0-9]*)?(?:e[+-]?[0-9]+)?)",
+        re.IGNORECASE,
     )
     for decimal, thousands in ((".", ","), (",", "."))
 }
-"""Numbers with separated thousands, by the decimal sign."""
+"""Numbers by the decimal sign, with or without marks between thousands."""
+_SIGNS = re.compile(r"[$€£¥%]")
 _IN_BRACKETS = re.compile(r"\(([^()+-].*)\)")
 _POINT_AND_THREE = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
 _LEAST_POINTED = 20
@@ -87,11 +84,21 @@ def find_number_style(texts: Sequence[str]) -> NumberStyle:
         return PLAIN
     signs = Counter(sign for text in texts for sign in _SIGNS.findall(text)).most_common(1)
     styles = [NumberStyle(decimal=mark, sign=signs[0][0] if signs else "") for mark in (".", ",")]
-    counts = [int((~np.isnan(parse_numbers(texts, style))).sum()) for style in styles]
-    style = styles[counts[1] > counts[0]]
-    marks = {mark for text in texts for mark in _BETWEEN_THOUSANDS.findall(text)}
-    thousands = "".join(sorted(marks - {style.decimal}))
-    return style.model_copy(update={"thousands": thousands})
+    found = [[_match(text, style) for text in texts] for style in styles]
+    best = int(found[0].count(None) > found[1].count(None))
+    marks = {match["mark"] for match in found[best] if match and match["mark"]}
+    return styles[best].model_copy(update={"thousands": "".join(sorted(marks))})
+
+
+def _match(text: str, style: NumberStyle) -> re.Match[str] | None:
+    """Match a number without brackets and the currency or percent sign."""
+    text = text.replace("\N{MINUS SIGN}", "-")
+    if negative := _IN_BRACKETS.fullmatch(text):
+        text = f"-{negative[1].strip()}"
+    if style.sign:
+        sign = re.escape(style.sign)
+        text = re.sub(rf"^([+-]?){sign}\s*|\s*{sign}$", r"\1", text, count=1)
+    return _NUMBERS[style.decimal].fullmatch(text)
 
 
 def parse_numbers(texts: Sequence[str], style: NumberStyle = PLAIN) -> NDArray[np.float64]:
@@ -104,30 +111,21 @@ def parse_numbers(texts: Sequence[str], style: NumberStyle = PLAIN) -> NDArray[n
             return np.array(texts, dtype=object).astype(np.float64)
         except ValueError:
             pass
-    return np.array([_parse_number(text, style) for text in texts], np.float64)
-
-
-def _parse_number(text: str, style: NumberStyle) -> float:
-    text = text.replace("\N{MINUS SIGN}", "-")
-    if negative := _IN_BRACKETS.fullmatch(text):
-        text = f"-{negative[1].strip()}"
-    if style.sign:
-        sign = re.escape(style.sign)
-        text = re.sub(rf"^([+-]?){sign}\s*|\s*{sign}$", r"\1", text, count=1)
-    if style.decimal == "." and _NUMBER.fullmatch(text):
-        return float(text)
-    if not _MARKED[style.decimal].fullmatch(text):
-        return np.nan
-    return float(re.sub(f"(?!{re.escape(style.decimal)})[{_MARKS}]", "", text).replace(",", "."))
+    numbers = np.full(len(texts), np.nan)
+    for position, text in enumerate(texts):
+        if found := _match(text, style):
+            digits = found[0].replace(found["mark"] or " ", "")
+            numbers[position] = float(digits.replace(style.decimal, "."))
+    return numbers
 
 
 def find_contradiction(text: str, style: NumberStyle) -> str | None:
     """Return what contradicts the style of the training table in a number, if anything does."""
     if (style.sign == "%") != ("%" in text):
         return "has a percent sign" if "%" in text else "has no percent sign"
-    for mark in _BETWEEN_THOUSANDS.findall(text):
-        if mark != style.decimal and mark not in style.thousands:
-            return f"has {mark!r} between digits"
+    found = _match(text, style)
+    if found and found["mark"] and found["mark"] not in style.thousands:
+        return f"has {found['mark']!r} between digits"
     return None
 
 
@@ -148,36 +146,6 @@ def plain_id(text: str) -> str:
     """Return ``7`` for ``7.0``, as programs write ids in a column with gaps."""
     whole = WHOLE.fullmatch(text) if text.endswith("0") else None
     return text if whole is None else whole[1]
-
-
-DATE_FORMATS = (
-    *("%Y-%m-%d", "%Y-%m", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%m.%d.%Y"),
-    *("%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y"),
-    *("%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%b %d %Y", "%B %d %Y", "%b %d, %Y", "%B %d, %Y"),
-)
-"""How dates may be written; of formats that fit as many cells, the first is taken."""
-
-_MAY_BE_DATE = re.compile(
-    r"(?P<day>\d{1,4}[-/.]\d{1,2}(?:[-/.]\d{1,4})?|\d{1,2}[ -][A-Za-z]{3,9}[ -]\d{4}"
-    r"|[A-Za-z]{3,9} \d{1,2},? \d{4})(?:[T ]\d{1,2}:\d{2}.*)?"
-)
-
-
-def parse_dates(texts: Sequence[str], format_: str) -> pd.Series[pd.Timestamp]:
-    """Return the day in each cell, NaT where there is none; the time of day is left out."""
-    found = [_MAY_BE_DATE.fullmatch(text) for text in texts]
-    days = pd.Series([match["day"] if match else None for match in found], dtype="str")
-    return pd.to_datetime(days, format=format_, errors="coerce")
-
-
-def find_date_formats(texts: Sequence[str]) -> list[tuple[str, int]]:
-    """Return the formats that fit most texts, and how many; no format if there is no date."""
-    likely = [text for text in texts if _MAY_BE_DATE.fullmatch(text)]
-    if not likely:
-        return []
-    fits = [(each, int(parse_dates(likely, each).notna().sum())) for each in DATE_FORMATS]
-    most = max(count for _, count in fits)
-    return [(each, count) for each, count in fits if count == most > 0]
 
 
 def quote(value: str) -> str:

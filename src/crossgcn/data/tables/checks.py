@@ -7,7 +7,7 @@ prevents. A new rule is a function here, named in :data:`RULES`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
 
 import numpy as np
@@ -16,12 +16,10 @@ import pandas as pd
 from crossgcn.data.tables.cells import (
     MISSING_WORDS,
     MOST_WEIGHT,
-    are_whole,
     find_ambiguous_points,
-    find_date_formats,
-    parse_dates,
     quote,
 )
+from crossgcn.data.tables.kinds.date import find_date_formats, parse_dates
 from crossgcn.data.tables.kinds.numeric import MAX_CODES
 from crossgcn.data.tables.labels import MIN_TO_SPLIT, Labels, role_of_values
 from crossgcn.data.tables.plan import ColumnKind
@@ -230,27 +228,22 @@ def _numeric_columns(tables: CheckedTables) -> list[str]:
 
 def not_a_date(tables: CheckedTables) -> None:
     """Text among dates would count as missing without a word."""
-    for name, distinct, formats in _date_columns(tables):
-        wrong = parse_dates(distinct.texts, formats[0]).isna().to_numpy() & ~distinct.missing
-        message = f"{{value}} is not a date written {formats[0]} as others are"
+    for column in tables.plan.features:
+        if column.kind != "date":
+            continue
+        distinct = tables.nodes.distinct(column.name)
+        written = find_date_formats([text for text, _ in distinct.present])[0][0]
+        wrong = parse_dates(distinct.texts, written).isna().to_numpy() & ~distinct.missing
+        message = f"{{value}} is not a date written {written} as others are"
         remedy = (
             "write all dates as 2024-05-17, leave the cell empty, or take the column as text with "
             "--categorical {column}"
         )
-        tables.add("error", "not-a-date", message, remedy, name, wrong[distinct.codes])
-
-
-def _date_columns(tables: CheckedTables) -> Iterator[tuple[str, Distinct, list[str]]]:
-    """Yield the columns of dates, and the formats in which they may be written, best first."""
-    for column in tables.plan.features:
-        if column.kind == "date":
-            distinct = tables.nodes.distinct(column.name)
-            formats = find_date_formats([text for text, _ in distinct.present])
-            yield column.name, distinct, [each for each, _ in formats] or ["%Y-%m-%d"]
+        tables.add("error", "not-a-date", message, remedy, column.name, wrong[distinct.codes])
 
 
 def ambiguous_value(tables: CheckedTables) -> None:
-    """6.059 between thousands would be read as 6; 3/4/2024 is in March or in April."""
+    """6.059 between thousands would be read as 6."""
     for name in _numeric_columns(tables):
         distinct = tables.nodes.distinct(name)
         if not distinct.typed and distinct.style.decimal == ".":
@@ -261,15 +254,6 @@ def ambiguous_value(tables: CheckedTables) -> None:
             remedy = "if thousands are meant, write the numbers without the point"
             rows = find_ambiguous_points(distinct.texts)[distinct.codes]
             tables.add("warning", "ambiguous-value", message, remedy, name, rows)
-    for name, distinct, formats in _date_columns(tables):
-        first, second = (parse_dates(distinct.texts, each) for each in (formats[0], formats[-1]))
-        differ = ((first != second) & first.notna()).to_numpy()
-        message = (
-            f"{{value}} is read as {formats[0]}, though no date of the column tells the day and "
-            "the month apart"
-        )
-        remedy, rows = "write dates as 2024-05-17", differ[distinct.codes]
-        tables.add("warning", "ambiguous-value", message, remedy, name, rows)
 
 
 def missing_word(tables: CheckedTables) -> None:
@@ -315,18 +299,6 @@ def mixed_column(tables: CheckedTables) -> None:
             )
             rows = (~is_number & ~distinct.missing)[distinct.codes]
             tables.add("warning", "mixed-column", message, remedy, column.name, rows)
-
-
-def id_as_feature(tables: CheckedTables) -> None:
-    """Numbers that count the nodes say nothing about new ones."""
-    num_rows = len(tables.nodes)
-    for column in tables.plan.features:
-        numbers = tables.nodes.distinct(column.name).numbers
-        is_id = column.kind == "numeric" and len(numbers) == num_rows >= 20 and are_whole(numbers)
-        if is_id and np.ptp(numbers) < 1.1 * num_rows:
-            message = "the column numbers the nodes, like an id: models would memorise nodes"
-            remedy = "leave the column out with --ignore {column}"
-            tables.add("warning", "id-as-feature", message, remedy, column.name)
 
 
 def edge_ends(tables: CheckedTables) -> None:
@@ -407,7 +379,7 @@ RULES: tuple[Rule, ...] = (
         not_a_date,
         ambiguous_value,
     ),
-    *(missing_word, mixed_column, id_as_feature, edge_ends, bad_edge_weight, repeated_edge),
+    *(missing_word, mixed_column, edge_ends, bad_edge_weight, repeated_edge),
     isolated_node,
 )
 """All rules, in the order of their problems; without edges, those about edges find nothing."""

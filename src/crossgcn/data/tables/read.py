@@ -33,7 +33,6 @@ WORKBOOKS = (".xlsx",)
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _LINE_END = re.compile(rb"[\r\n]")
 
-MOST_COLUMNS = 100_000
 _LARGEST_EXACT_INTEGER = 2.0**53
 """Below this, a whole 64-bit float stands for one integer only."""
 
@@ -86,8 +85,6 @@ def read_delimited(path: Path, name: str) -> Table:
     """Read a text file."""
     content, encoding = _decode(_read_bytes(path, name))
     delimiter, headers = _read_header(content, path, name)
-    if len(headers) > MOST_COLUMNS:  # before they are read
-        clean_headers(headers, name)
     if b"\0" in content:
         row = len((content[: content.index(0)] + b".").splitlines())
         raise BadInput(f"{name}, row {row}: there is a NUL byte; write the file again as text")
@@ -121,7 +118,6 @@ def read_delimited(path: Path, name: str) -> Table:
 def _refuse_first_wrong_row(content: bytes, delimiter: str, width: int, name: str) -> None:
     """Refuse the first row that has more or fewer cells than the header, or an open quote."""
     text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
-    limit = csv.field_size_limit(len(content) + 1)
     number = 0
     try:
         for number, row in enumerate(csv.reader(text, delimiter=delimiter, strict=True), 1):
@@ -142,8 +138,6 @@ def _refuse_first_wrong_row(content: bytes, delimiter: str, width: int, name: st
             f"{name}, row {number + 1}: a quote is opened and never closed; close it, and write a "
             'quote inside quotes twice: ""'
         ) from None
-    finally:
-        csv.field_size_limit(limit)
 
 
 def _read_bytes(path: Path, name: str) -> bytes:
@@ -260,11 +254,6 @@ def clean_headers(headers: Sequence[Any], name: str) -> list[str]:
     """
     if not len(headers):
         raise BadInput(f"{name}: there are no columns; give a table with a header row")
-    if len(headers) > MOST_COLUMNS:
-        raise BadInput(
-            f"{name}: has {len(headers):,} columns, and tables may have {MOST_COLUMNS:,}; delete "
-            "some, or give wide features as a graph file (.npz)"
-        )
     cleaned = ["" if pd.isna(header) else str(header).strip() for header in headers]
     if not any(cleaned):
         raise BadInput(f"{name}, row 1 is empty; begin the file with the header row")
@@ -332,8 +321,7 @@ def _write_as_text(present: pd.Series[Any]) -> pd.Series[str]:
         return (numbers.astype(np.int64) if are_exact else numbers).astype("str")
     if pd.api.types.is_datetime64_any_dtype(kind):
         return pd.to_datetime(present.astype(object)).astype("str")
-    is_text = isinstance(kind, pd.StringDtype) or str(kind).endswith("string[pyarrow]")
-    if is_text or pd.api.types.is_integer_dtype(kind):
+    if pd.api.types.is_string_dtype(present) or pd.api.types.is_integer_dtype(kind):
         return present.astype("str")
     return present.astype(object).map(_write_value).astype("str")
 

@@ -2,25 +2,56 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Literal
 
 import pandas as pd
 from scipy import sparse
 
-from crossgcn.data.tables.cells import find_date_formats, parse_dates
 from crossgcn.data.tables.kinds.base import MIN_SHARE_OF_KIND, ColumnEncoder, Inference
 from crossgcn.data.tables.kinds.numeric import NumberEncoder
 from crossgcn.data.tables.kinds.words import WordEncoder
 from crossgcn.data.tables.table import Distinct, Table
 
+DATE_FORMATS = (
+    *("%Y-%m-%d", "%Y-%m", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%m.%d.%Y"),
+    *("%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y"),
+    *("%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%b %d %Y", "%B %d %Y", "%b %d, %Y", "%B %d, %Y"),
+)
+"""How dates may be written; of formats that fit as many cells, the first is taken."""
+
+_MAY_BE_DATE = re.compile(
+    r"(?P<day>\d{1,4}[-/.]\d{1,2}(?:[-/.]\d{1,4})?|\d{1,2}[ -][A-Za-z]{3,9}[ -]\d{4}"
+    r"|[A-Za-z]{3,9} \d{1,2},? \d{4})(?:[T ]\d{1,2}:\d{2}.*)?"
+)
+
+
+def parse_dates(texts: Sequence[str], format_: str) -> pd.Series[pd.Timestamp]:
+    """Return the day in each cell, NaT where there is none; the time of day is left out."""
+    found = [_MAY_BE_DATE.fullmatch(text) for text in texts]
+    days = pd.Series([match["day"] if match else None for match in found], dtype="str")
+    return pd.to_datetime(days, format=format_, errors="coerce")
+
+
+def find_date_formats(texts: Sequence[str]) -> tuple[list[str], int]:
+    """Return the formats that fit most texts, and how many they fit."""
+    likely = [text for text in texts if _MAY_BE_DATE.fullmatch(text)]
+    if not likely:
+        return list(DATE_FORMATS), 0
+    fits = {each: int(parse_dates(likely, each).notna().sum()) for each in DATE_FORMATS}
+    most = max(fits.values())
+    return [each for each in fits if fits[each] == most], most
+
 
 def infer_date(distinct: Distinct) -> Inference:
     """Infer dates that are written alike."""
-    values = sorted({text for text, _ in distinct.present})
-    formats = find_date_formats(values)
-    if formats and formats[0][1] >= MIN_SHARE_OF_KIND * len(values):
-        return "date", f"{len(values):,} different dates, written {formats[0][0]}"
-    return None
+    values = {text for text, _ in distinct.present}
+    formats, num_dates = find_date_formats(list(values))
+    if num_dates < MIN_SHARE_OF_KIND * len(values):
+        return None
+    others = f", though {' or '.join(formats[1:])} fits as well" if len(formats) > 1 else ""
+    return "date", f"{len(values):,} different dates, written {formats[0]}{others}"
 
 
 class DateEncoder(ColumnEncoder):
@@ -41,8 +72,7 @@ class DateEncoder(ColumnEncoder):
     @classmethod
     def fit(cls, column: str, distinct: Distinct) -> DateEncoder:
         """Fit an encoder to each part of the dates."""
-        formats = find_date_formats([text for text, _ in distinct.present])
-        written = formats[0][0] if formats else "%Y-%m-%d"
+        written = find_date_formats([text for text, _ in distinct.present])[0][0]
         earliest = str(parse_dates(distinct.texts, written).min())[:10]
         earliest = "1970-01-01" if earliest == "NaT" else earliest
         parts = _split_dates(distinct, written, earliest)

@@ -65,16 +65,14 @@ def infer_list(distinct: Distinct) -> Inference:
     if separator == " ":
         return None
     words = count_words(distinct, separator)
-    lengths = [len(split_words(cell, separator)) for cell, _ in distinct.present]
-    num_several = sum(
-        count for length, (_, count) in zip(lengths, distinct.present, strict=True) if length > 1
-    )
+    lengths = [(len(split_words(cell, separator)), count) for cell, count in distinct.present]
+    num_several = sum(count for length, count in lengths if length > 1)
     are_lists = num_several >= MIN_SHARE_OF_LISTS * distinct.num_present
     are_repeated = sum(words.values()) >= MIN_WORD_REPEATS * len(words)
     if not are_lists or not are_repeated:
         return None
     are_numbers = not np.isnan(parse_numbers(list(words))).any()
-    if separator == "," and (len(set(lengths)) < 2 or are_numbers):
+    if separator == "," and (len({length for length, _ in lengths}) < 2 or are_numbers):
         return None
     if len(words) > len(distinct.present) and separator != "json":
         return None
@@ -139,41 +137,27 @@ class WordEncoder(ColumnEncoder):
             ``(other)``. A missing list has no words.
     """
 
-    kind: Literal["categorical", "list"]
+    kind: Literal["categorical", "list"] = "categorical"
     words: tuple[str, ...]
     rare: tuple[str, ...]
-    separator: Separator | None
-    has_missing: bool
+    separator: Separator | None = None
+    has_missing: bool = False
 
     @classmethod
     def fit_categories(
         cls, column: str, distinct: Distinct, min_count: int = MIN_COUNT
     ) -> WordEncoder:
         """Give each category of at least ``min_count`` cells a feature."""
-        counts = count_words(distinct, None)
-        return cls(
-            kind="categorical",
-            column=column,
-            words=tuple(word for word in counts if counts[word] >= min_count),
-            rare=tuple(sorted(word for word in counts if counts[word] < min_count)),
-            separator=None,
-            has_missing=bool(distinct.missing.any()),
-        )
+        words, rare = _part_words(count_words(distinct, None), min_count)
+        is_missing = bool(distinct.missing.any())
+        return cls(column=column, words=words, rare=rare, has_missing=is_missing)
 
     @classmethod
     def fit_lists(cls, column: str, distinct: Distinct) -> WordEncoder:
         """Give each word in several cells a feature."""
         separator = find_separator([cell for cell, _ in distinct.present])
-        counts = count_words(distinct, separator)
-        words = [word for word in counts if counts[word] >= MIN_COUNT][:MAX_WORDS]
-        return cls(
-            kind="list",
-            column=column,
-            words=tuple(words),
-            rare=tuple(sorted(counts.keys() - set(words))),
-            separator=separator,
-            has_missing=False,
-        )
+        words, rare = _part_words(count_words(distinct, separator), MIN_COUNT, MAX_WORDS)
+        return cls(kind="list", column=column, words=words, rare=rare, separator=separator)
 
     @property
     def feature_names(self) -> list[str]:
@@ -207,6 +191,14 @@ class WordEncoder(ColumnEncoder):
             if unseen:
                 count, example = count + int(distinct.counts[position]), example or unseen[0]
         return Unseen(self.column, count, example) if count else None
+
+
+def _part_words(
+    counts: dict[str, int], min_count: int, most: int | None = None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the words that get a feature, the most frequent first, and the rest, sorted."""
+    words = [word for word, count in counts.items() if count >= min_count][:most]
+    return tuple(words), tuple(sorted(counts.keys() - set(words)))
 
 
 def _find_positions(words: Sequence[str]) -> dict[str, int]:
