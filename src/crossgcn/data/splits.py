@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -73,28 +73,30 @@ def make_splits(
     """
     _check_request(protocol, num_splits, train, seed)
     if protocol == "random":
-        splits = [_from_roles(_graph_roles(data)[0])] * (num_splits or NUM_RANDOM_SPLITS)
+        rows = [_graph_roles(data)[0]] * (num_splits or NUM_RANDOM_SPLITS)
         train = train or TRAIN_PER_CLASS
     elif protocol == "stratified":
         count = num_splits or NUM_STRATIFIED_SPLITS
-        splits = [_stratify(data, seed, index) for index in range(count)]
+        rows = [_stratify(data, seed, index) for index in range(count)]
         train = train or "all"
     else:
-        roles = _authors_roles(data) if protocol == "authors" else _graph_roles(data)
-        if len(roles) == 1 and num_splits is not None:
-            roles = roles.expand(num_splits, -1)  # runs differ by their seeds
-        if num_splits is not None and num_splits > len(roles):
+        rows = list(_authors_roles(data) if protocol == "authors" else _graph_roles(data))
+        num_splits = num_splits or len(rows)
+        if len(rows) == 1:
+            rows = rows * num_splits  # runs differ by their seeds
+        if num_splits > len(rows):
             owner = "the authors released" if protocol == "authors" else f"{data.name} has"
             raise BadInput(
-                f"num_splits is {num_splits}, but {owner} {len(roles)} split(s); ask for at most "
-                f"{len(roles)}, or have others drawn with --splits random or stratified"
+                f"num_splits is {num_splits}, but {owner} {len(rows)} split(s); ask for at most "
+                f"{len(rows)}, or have others drawn with --splits random or stratified"
             )
-        splits = [_from_roles(row) for row in roles[:num_splits]]
+        rows = rows[:num_splits]
         train = "all" if train == "all" else None
     if train == "all":
-        splits = [replace(each, train=_free_nodes(each, data).nonzero()[:, 0]) for each in splits]
+        rows = [torch.where(row < 2, is_labelled(data.y), row) for row in rows]
     elif train is not None:
-        splits = [_draw_training(each, data, train, seed, i) for i, each in enumerate(splits)]
+        rows = [_draw_training(row, data, train, seed, i) for i, row in enumerate(rows)]
+    splits = [Split(*(torch.nonzero(row == role).flatten() for role in (1, 2, 3))) for row in rows]
     for index, split in enumerate(splits):
         _check_split(split, data, f"{data.name}, {protocol} split {index}")
     return splits
@@ -165,12 +167,8 @@ def _authors_roles(data: Data) -> Tensor:
     return torch.where(is_labelled(data.y), roles, 0)
 
 
-def _from_roles(row: Tensor) -> Split:
-    return Split(*(torch.nonzero(row == role).flatten() for role in (1, 2, 3)))
-
-
-def _stratify(data: Data, seed: int, index: int) -> Split:
-    """Divide each class by itself, so that all sets have classes in the same proportions."""
+def _stratify(data: Data, seed: int, index: int) -> Tensor:
+    """Return roles that divide each class by itself, so all sets have classes in proportion."""
     generator = np.random.default_rng([seed, index])
     roles = torch.zeros(len(data.y), dtype=torch.int8)
     labels = torch.where(is_labelled(data.y), 0, -1) if data.y.is_floating_point() else data.y
@@ -188,34 +186,25 @@ def _stratify(data: Data, seed: int, index: int) -> Split:
         roles[nodes] = 1
         roles[nodes[order[:test]]] = 3
         roles[nodes[order[test : test + validation]]] = 2
-    return _from_roles(roles)
+    return roles
 
 
-def _free_nodes(split: Split, data: Data) -> Tensor:
-    """Return a mask of the labelled nodes outside validation and test."""
-    free = is_labelled(data.y)
-    free[split.validation] = False
-    free[split.test] = False
-    return free
-
-
-def _draw_training(split: Split, data: Data, per_class: int, seed: int, index: int) -> Split:
+def _draw_training(roles: Tensor, data: Data, per_class: int, seed: int, index: int) -> Tensor:
     """Replace the training nodes by some that are drawn from each class."""
     if data.y.is_floating_point():
         raise BadInput(
             f"{data.name}: train is {per_class} nodes per class, but the target is a number; "
             "leave it out, or use --train all"
         )
-    free = _free_nodes(split, data)
+    is_free = roles < 2
+    roles = torch.where(is_free, 0, roles)
     generator = np.random.default_rng([seed, index])
-    drawn = [split.train[:0]]
     for label in range(data.num_classes):
-        candidates = torch.nonzero(free & (data.y == label)).flatten()
+        candidates = torch.nonzero(is_free & (data.y == label)).flatten()
         if len(candidates) < per_class:
             raise BadInput(
                 f"{data.name}: class {label} has {len(candidates)} labelled nodes outside "
                 f"validation and test, {per_class} are asked for; lower --train, or use --train all"
             )
-        chosen = generator.permutation(len(candidates))[:per_class]
-        drawn.append(candidates[torch.from_numpy(chosen)])
-    return replace(split, train=torch.cat(drawn).sort().values)
+        roles[candidates[generator.permutation(len(candidates))[:per_class]]] = 1
+    return roles
