@@ -66,5 +66,5 @@ def test_sparse_features_survive_what_pyg_does_with_a_graph() -> None:
 
 @pytest.mark.parametrize("content", ["classes", {"classes": ["a"], "extra": [1]}, {"classes": [1]}])
 def test_a_description_of_another_type_is_refused(content: Any) -> None:
-    with pytest.raises(BadInput, match="is not a"):
+    with pytest.raises(BadInput, match="is damaged at"):
         Preprocess.from_json(content)

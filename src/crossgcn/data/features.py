@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import BaseModel, ValidationError
 from torch import Tensor
 
 from crossgcn.errors import BadInput
@@ -46,16 +47,13 @@ def _with_stride(entries: Tensor) -> Tensor:
 def row_normalise(x: Tensor) -> Tensor:
     """Divide every row by its sum, in dense and CSR layout; rows that sum to 0 become 0."""
     if x.layout != torch.sparse_csr:
-        return x * _inverse(x.sum(dim=1)).unsqueeze(1)
+        sums = x.sum(dim=1, keepdim=True)
+        return x * torch.where(sums == 0, 0, 1 / sums)
     indptr, indices, values = x.crow_indices(), x.col_indices(), x.values()
     rows = torch.repeat_interleave(torch.arange(x.shape[0], device=x.device), indptr.diff())
     sums = values.new_zeros(x.shape[0]).index_add_(0, rows, values)
-    scaled = values * _inverse(sums)[rows]
+    scaled = values * torch.where(sums == 0, 0, 1 / sums)[rows]
     return csr_tensor(indptr, indices, scaled, (x.shape[0], x.shape[1]))
-
-
-def _inverse(sums: Tensor) -> Tensor:
-    return torch.where(sums == 0, 0, 1 / sums)
 
 
 @dataclass(frozen=True)
@@ -121,27 +119,23 @@ class Preprocess:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read what :meth:`to_json` returned."""
-        if not isinstance(content, Mapping):
-            raise BadInput("it is not an object {...}")
-        classes, names, fields = (
-            _read_names(content, key) for key in ("classes", "feature_names", "fields")
-        )
-        if classes is None:
-            raise BadInput("it names no classes")
-        encoding: Any = content.get("encoding")
-        extra = content.get("extra") or {}
-        if not all(isinstance(part, dict) for part in (encoding or {}, extra)):
-            raise BadInput("encoding or extra is not an object {...}")
+        try:
+            saved = _Saved.model_validate(content)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "all of it"
+            raise BadInput(f"the description of the inputs is damaged at {where}") from None
         space = None
-        if names is not None:
-            space = FeatureSpace(names, names if fields is None else fields)
-        return cls(classes, space, encoding, extra)
+        if saved.feature_names is not None:
+            space = FeatureSpace(saved.feature_names, saved.fields or saved.feature_names)
+        return cls(saved.classes, space, saved.encoding, saved.extra)
 
 
-def _read_names(content: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
-    names = content.get(key)
-    if names is None:
-        return None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise BadInput(f"{key} is not a list of names")
-    return tuple(names)
+class _Saved(BaseModel):
+    """The content of ``preprocess.json``."""
+
+    classes: tuple[str, ...]
+    feature_names: tuple[str, ...] | None = None
+    fields: tuple[str, ...] | None = None
+    encoding: dict[str, Any] | None = None
+    extra: dict[str, Any] = {}
