@@ -214,7 +214,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(monkeypatch: pytest.Monkey
         ("none/columns.parquet", "its folder does not exist; make none first"),
         ("columns", "give the Parquet file to write"),
         ("nodes.parquet/x.parquet", "its folder does not exist"),
-        ("edges.parquet", "is where the table edges.parquet is: give another"),
+        ("edges.parquet", "edges.parquet exists and is no file of crossgcn hops: give another"),
     ):
         with pytest.raises(BadInput, match=words):
             store(out=out, show=stages.append)
@@ -228,6 +228,6 @@ def test_a_file_that_cannot_be_written_leaves_nothing(monkeypatch: pytest.Monkey
         with pytest.raises(WorkFailed, match="No space left on device"):
             store()
     assert left_over() == set()
-    OUT.write_bytes(b"earlier")
+    store()
     store()
     assert left_over() == {OUT.name} and read_hop_file(OUT).data.num_nodes == 400

@@ -13,7 +13,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from crossgcn.data.engines.connect import Location
 from crossgcn.data.engines.tables import load_engine_tables
 from crossgcn.data.features import Preprocess
 from crossgcn.data.files import replacing
@@ -81,39 +79,33 @@ def write_hops(
     """Read tables of DuckDB or Spark, and write the columns of every node and its neighbourhood.
 
     Args:
-        nodes: A table file, a folder of Parquet, ``file.duckdb::table``, or
-            ``spark://host:7077::table``.
-        edges: Likewise, in the same engine.
-        out: The Parquet file to write, with ids, target, split, columns and neighbours.
-        choices: What the columns of the tables are; inferred where not given.
+        out: The Parquet file to write. An earlier file of this kind is replaced, no other.
         hops: How far neighbourhoods reach.
         directed: Keep in-neighbours and out-neighbours apart.
-        memory_limit: Bytes that DuckDB may take; more is done on disk.
-        threads: Of DuckDB.
-        scratch: Folder for temporary files; by default that of ``out``. Workers of Spark must see
-            it under the same path.
-        show: Called with each stage of the work.
+        scratch: By default the folder of ``out``. This and the other arguments are those of
+            :func:`~crossgcn.data.engines.tables.load_engine_tables`.
 
     Raises:
         BadInput: A table or its engine is not there, or cannot be used; names the remedy.
         WorkFailed: The engine failed, or the disk is full.
     """
     out = Path(out)
-    locations = [Location.parse(nodes), Location.parse(edges)]
-    _check_out(out, locations)
-    folder = Path(out.absolute().parent if scratch is None else scratch)
-    if not folder.is_dir():
-        raise BadInput(f"{folder} is no folder for temporary files; make it, or give --scratch")
-    with TemporaryDirectory(prefix=f".{out.name}.", dir=folder.resolve()) as temporary:
-        graph = load_engine_tables(
-            locations,
-            choices or TableChoices(),
-            Path(temporary),
-            directed=directed,
-            memory_limit=memory_limit,
-            threads=threads,
-            show=show,
-        )
+    if not out.name.lower().endswith(PARQUET) or out.is_dir():
+        raise BadInput(f"{out}: give the Parquet file to write, such as --out columns.parquet")
+    if not out.absolute().parent.is_dir():
+        raise BadInput(f"{out}: its folder does not exist; make {out.parent} first")
+    if out.exists() and not is_hop_file(out):
+        raise BadInput(f"{out} exists and is no file of crossgcn hops: give another --out")
+    graph = load_engine_tables(
+        nodes,
+        edges,
+        choices or TableChoices(),
+        directed=directed,
+        memory_limit=memory_limit,
+        threads=threads,
+        scratch=out.absolute().parent if scratch is None else Path(scratch),
+        show=show,
+    )
     table = HopTable(**vars(graph), hops=hops, path=out)
     show("means over neighbours")
     data = graph.data
@@ -121,18 +113,6 @@ def write_hops(
     show(f"writing {out}")
     _write_file(table, columns.without_labels)
     return table
-
-
-def _check_out(out: Path, locations: Sequence[Location]) -> None:
-    """Refuse a name that is no Parquet file, and the file of a table."""
-    if not out.name.lower().endswith(PARQUET) or out.is_dir():
-        raise BadInput(f"{out}: give the Parquet file to write, such as --out columns.parquet")
-    if not out.absolute().parent.is_dir():
-        raise BadInput(f"{out}: its folder does not exist; make {out.parent} first")
-    for location in locations:
-        path = None if location.path is None else Path(location.path).resolve()
-        if path in (out.resolve(), *out.resolve().parents):
-            raise BadInput(f"{out} is where the table {location.text} is: give another --out")
 
 
 def _write_file(table: HopTable, columns: Features) -> None:

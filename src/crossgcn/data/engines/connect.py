@@ -6,20 +6,18 @@ import socket
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from glob import escape
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crossgcn.data.tables.read import PARQUET, make_table, read_table
-from crossgcn.data.tables.table import Table
-from crossgcn.errors import BadInput, WorkFailed
+from crossgcn.data.tables.read import PARQUET, read_table
+from crossgcn.errors import BadInput, CrossGCNError, WorkFailed
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -87,26 +85,13 @@ class Engine:
 
     def open(self, location: Location, role: str) -> ir.Table:
         """Return a table; refuse one that is not there."""
-        try:
-            with _ignoring_notes():
-                return self._open(location, role).rename(str.strip)
-        except BadInput:
-            raise
-        except Exception as error:  # every backend raises errors of its own
-            raise BadInput(
-                f"{location.text} cannot be opened by {self.server or 'DuckDB'} "
-                f"({_first_line(error)}); give a table that it can read"
-            ) from None
-
-    def fetch(self, table: ir.Table) -> pa.Table:
-        """Compute a table into memory."""
-        with self._at_work():
-            return table.to_pyarrow()
-
-    def fetch_text(self, table: ir.Table, name: str, role: str) -> Table:
-        """Read a table into memory as text, as files are read."""
-        frame = self.fetch(table).to_pandas(types_mapper=pd.ArrowDtype)
-        return read_table(make_table(frame, name), role)
+        remedy = f"{location.text} cannot be opened", "give a table that it can read"
+        with self._reporting(BadInput, *remedy):
+            if location.table is not None:
+                table = self._open_named(location, location.table)
+            else:
+                table = self._open_file(Path(str(location.path)), role)
+            return table.rename(str.strip)
 
     def write(self, rows: pa.Table, name: str) -> ir.Table:
         """Give the engine a table that is in memory."""
@@ -115,7 +100,7 @@ class Engine:
             return self.backend.read_parquet(self._stored(name))
 
     def compute(self, table: ir.Table, name: str) -> pa.Table:
-        """Compute a table of any size, through files: Spark limits what is sent directly."""
+        """Compute a table through files, because Spark limits what is sent directly."""
         with self._at_work():
             self.backend.to_parquet(table, self._stored(name))
         return pq.read_table(self.scratch / f"{name}.parquet")
@@ -124,18 +109,15 @@ class Engine:
         path = self.scratch / f"{name}.parquet"
         return str(path) if self.server is None else path.as_uri()
 
-    def _open(self, location: Location, role: str) -> ir.Table:
-        if location.table is not None:
-            return self._open_named(location, location.table)
-        place = Path(str(location.path))
+    def _open_file(self, path: Path, role: str) -> ir.Table:
         if self.server is not None:
-            return self.backend.read_parquet(location.path)
-        if place.is_dir():
-            return self.backend.read_parquet(f"{escape(str(place))}/**/*.parquet")
-        if place.name.lower().endswith(PARQUET):
-            return self.backend.read_parquet(escape(str(place)))
+            return self.backend.read_parquet(str(path))
+        if path.is_dir():
+            return self.backend.read_parquet(f"{escape(str(path))}/**/*.parquet")
+        if path.name.lower().endswith(PARQUET):
+            return self.backend.read_parquet(escape(str(path)))
         # Text and workbooks go through memory, so that cells are what training reads in them.
-        cells = read_table(place, role).frame
+        cells = read_table(path, role).frame
         return self.write(pa.Table.from_pandas(cells, preserve_index=False), f"read-{role}")
 
     def _open_named(self, location: Location, table: str) -> ir.Table:
@@ -162,19 +144,22 @@ class Engine:
             raise BadInput(f"{location.text}: there is no table {name!r}; {remedy}{hint}")
         return self.backend.table(name, **where)
 
-    @contextmanager
-    def _at_work(self) -> Iterator[None]:
+    def _at_work(self) -> AbstractContextManager[None]:
         """Report a computation that failed."""
+        remedy = f"give it more --memory, or more room in --scratch {self.scratch}"
+        return self._reporting(WorkFailed, "the work could not be finished", remedy)
+
+    @contextmanager
+    def _reporting(self, kind: type[CrossGCNError], what: str, remedy: str) -> Iterator[None]:
+        """Report an error of the engine as one of ours; every backend raises others."""
         try:
             with _ignoring_notes():
                 yield
-        except OSError:
+        except (CrossGCNError, OSError):
             raise
-        except Exception as error:  # every backend raises errors of its own
-            raise WorkFailed(
-                f"{self.server or 'DuckDB'} could not finish ({_first_line(error)}): give it more "
-                f"--memory, or more room in --scratch {self.scratch}"
-            ) from error
+        except Exception as error:
+            engine = self.server or "DuckDB"
+            raise kind(f"{what} by {engine} ({_first_line(error)}); {remedy}") from error
 
 
 @contextmanager

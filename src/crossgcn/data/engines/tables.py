@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -20,6 +22,8 @@ from crossgcn.data.tables.checks import check_tables
 from crossgcn.data.tables.graph import TableGraph, encode_graph, refuse_errors
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.problems import CheckedTables
+from crossgcn.data.tables.read import make_table, read_table
+from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
@@ -30,40 +34,59 @@ SAMPLE_ROWS = 10_000
 
 
 def load_engine_tables(
-    locations: Sequence[Location],
+    nodes: str,
+    edges: str,
     choices: TableChoices,
-    scratch: Path,
     *,
     directed: bool,
     memory_limit: int,
     threads: int,
+    scratch: Path,
     show: Callable[[str], None],
 ) -> TableGraph:
     """Load a table of nodes and one of edges as a graph.
 
     Args:
-        locations: Of the nodes and of the edges, in the same engine.
-        scratch: An empty folder; workers of Spark must see it under the same path.
+        nodes: A table file, a folder of Parquet, ``file.duckdb::table``, or
+            ``spark://host:7077::table``.
+        edges: Likewise, in the same engine.
+        choices: What the columns of the tables are; inferred where not given.
         directed: Keep the direction of edges.
         memory_limit: Bytes that DuckDB may take; more is done on disk.
         threads: Of DuckDB.
+        scratch: Folder for temporary files; workers of Spark must see it under the same path.
         show: Called with each stage of the work.
+
+    Raises:
+        BadInput: A table or its engine is not there, or cannot be used; names the remedy.
+        WorkFailed: The engine failed.
     """
-    of_nodes, of_edges = locations
-    with open_engine(locations, scratch, memory_limit, threads) as engine:
+    locations = [Location.parse(nodes), Location.parse(edges)]
+    if not scratch.is_dir():
+        raise BadInput(f"{scratch} is no folder for temporary files; make it, or give --scratch")
+    with (
+        TemporaryDirectory(prefix=".crossgcn-", dir=scratch.resolve()) as folder,
+        open_engine(locations, Path(folder), memory_limit, threads) as engine,
+    ):
         show("reading the nodes")
-        edges = engine.open(of_edges, "edges")
-        some = engine.fetch_text(edges.limit(SAMPLE_ROWS), of_edges.text, "edges")
-        nodes = engine.fetch_text(engine.open(of_nodes, "nodes"), of_nodes.text, "nodes")
-        plan = make_plan(nodes, some, choices)
-        problems = check_tables(CheckedTables(nodes, None, plan))
-        refuse_errors(problems, nodes.name)
+        rows_of_nodes, rows_of_edges = map(engine.open, locations, ("nodes", "edges"))
+        sample = _read(engine, rows_of_edges.limit(SAMPLE_ROWS), edges, "edges")
+        table = _read(engine, rows_of_nodes, nodes, "nodes")
+        plan = make_plan(table, sample, choices)
+        problems = check_tables(CheckedTables(table, None, plan))
+        refuse_errors(problems, table.name)
         show("reading the edges")
-        ids = nodes.frame[plan.id_column].tolist()
-        edge_index, weights = number_edges(engine, edges, of_edges.text, plan, ids, directed)
+        ids = table.frame[plan.id_column].tolist()
+        edge_index, weights = number_edges(engine, rows_of_edges, edges, plan, ids, directed)
     show("encoding the nodes")  # DuckDB has given back its memory
     edge_weight = None if plan.weight_column is None else weights
-    return encode_graph(nodes, plan, problems, edge_index, edge_weight, directed=directed)
+    return encode_graph(table, plan, problems, edge_index, edge_weight, directed=directed)
+
+
+def _read(engine: Engine, table: ir.Table, name: str, role: str) -> Table:
+    """Read a table into memory as text, as files are read."""
+    frame = engine.compute(table, role).to_pandas(types_mapper=pd.ArrowDtype)
+    return read_table(make_table(frame, name), role)
 
 
 def number_edges(
@@ -93,7 +116,7 @@ def number_edges(
     fits = (found.weight >= 0) & (found.weight <= MOST_WEIGHT)
     mean = fits.fill_null(False).ifelse(found.weight, np.nan).mean().cast("float32")
     pairs = found.group_by(source=ends[0], target=ends[1])
-    unique = engine.compute(pairs.aggregate(weight=mean), "edges")
+    unique = engine.compute(pairs.aggregate(weight=mean), "unique")
     if unique["source"].null_count or unique["target"].null_count:
         _refuse_unknown_ends(engine, found, name, columns)
     weights = unique["weight"].to_numpy()
@@ -114,7 +137,7 @@ def _refuse_unknown_ends(engine: Engine, found: ir.Table, name: str, columns: li
         (columns[1], "second", "target"),
     ):
         lost = found.filter(found[position].isnull())
-        some = engine.fetch(lost.aggregate(value=lost[end].min(), number=lost.count()))
+        some = engine.compute(lost.aggregate(value=lost[end].min(), number=lost.count()), "lost")
         value, number = (some[each][0].as_py() for each in some.column_names)
         if number:
             raise BadInput(
