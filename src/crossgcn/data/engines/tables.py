@@ -137,7 +137,9 @@ def _refuse_unknown_ends(engine: Engine, found: ir.Table, name: str, columns: li
         (columns[1], "second", "target"),
     ):
         lost = found.filter(found[position].isnull())
-        some = engine.compute(lost.aggregate(value=lost[end].min(), number=lost.count()), "lost")
+        some = engine.compute(
+            lost.aggregate(value=lost[end].min(), number=lost.count()), f"lost-{end}"
+        )
         value, number = (some[each][0].as_py() for each in some.column_names)
         if number:
             raise BadInput(
