@@ -139,7 +139,7 @@ def _cross_backward(
     channel = tl.program_id(1) * BLOCK_CHANNELS + tl.arange(0, BLOCK_CHANNELS)[None, :]
     inside = (row < num_rows) & (channel < CHANNELS)
     place = row * (ORDER * CHANNELS) + channel
-    slope = tl.load(gradient + row * CHANNELS + channel, mask=inside, other=0.0).to(tl.float32)
+    grad = tl.load(gradient + row * CHANNELS + channel, mask=inside, other=0.0).to(tl.float32)
 
     parts = []
     before = []
@@ -155,14 +155,14 @@ def _cross_backward(
         hidden *= part
         first += part
         if WITH_ORDER_WEIGHTS and k > 0:
-            tl.store(own_sum + k * num_programs, tl.sum(slope * hidden))
+            tl.store(own_sum + k * num_programs, tl.sum(grad * hidden))
     if WITH_ORDER_WEIGHTS:
         if FIRST_IS_ONE:
             first_sum = 0.0
         elif RELEASE:
-            first_sum = tl.sum(slope * first)
+            first_sum = tl.sum(grad * first)
         else:
-            first_sum = tl.sum(slope * parts[0])
+            first_sum = tl.sum(grad * parts[0])
         tl.store(own_sum, first_sum)
 
     first_weight = 1.0 if FIRST_IS_ONE else tl.load(order_weights).to(tl.float32)
@@ -175,7 +175,7 @@ def _cross_backward(
         result = before[k] * suffix
         if RELEASE:
             result += first_weight
-        result = (result * slope).to(grad_projections.dtype.element_ty)
+        result = (result * grad).to(grad_projections.dtype.element_ty)
         tl.store(grad_projections + place + k * CHANNELS, result, mask=inside)
         suffix *= parts[k]
 

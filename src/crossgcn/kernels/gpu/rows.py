@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from crossgcn.kernels.gpu.products import TILE, halve
-from crossgcn.kernels.pattern import Pattern, Segments
+from crossgcn.kernels.pattern import Pattern
 
 _CACHE = 1 << 28
 """Bytes of a dense matrix that is too large for a GPU's cache."""
@@ -38,38 +38,29 @@ class RowSumShape(NamedTuple):
     num_warps: int
 
 
-def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
+def row_sums(
+    pattern: Pattern, values: Tensor, dense: Tensor, shape: RowSumShape | None = None
+) -> Tensor:
     """See :func:`crossgcn.kernels.reference.row_sums`.
 
-    In TF32, a wide dense factor is rounded to as many digits first, as float16 numbers.
+    In TF32, a wide dense factor is rounded to as many digits first, as the high part of
+    :class:`~crossgcn.kernels.gpu.products.Halves`; the sums are in float32.
 
     The first call cuts the pattern into segments, which synchronises with the device: make one
     before recording a CUDA graph.
+
+    Args:
+        shape: Launch parameters; those that were fastest by default.
     """
-    shrink = None
+    segments, shrink = pattern.segments, None
     is_tf32 = torch.backends.cuda.matmul.fp32_precision == "tf32"
     if dense.dtype == torch.float32 and dense.size(1) >= TILE and is_tf32:
         dense, _, shrink = halve(dense, exact=False)
-    beyond_cache = dense.numel() * dense.element_size() > _CACHE
-    shape = _row_sum_shape(dense.size(1), dense.element_size(), beyond_cache)
+    if shape is None:
+        beyond_cache = dense.numel() * dense.element_size() > _CACHE
+        shape = _row_sum_shape(dense.size(1), dense.element_size(), beyond_cache)
     if shrink is not None:
         shape = shape._replace(block_columns=min(shape.block_columns, TILE))
-    return launch_row_sums(pattern, pattern.segments, values, dense, shape, shrink)
-
-
-def launch_row_sums(
-    pattern: Pattern,
-    segments: Segments,
-    values: Tensor,
-    dense: Tensor,
-    shape: RowSumShape,
-    shrink: Tensor | None = None,
-) -> Tensor:
-    """Compute :func:`row_sums` with given segments and launch parameters.
-
-    With ``shrink``, ``dense`` is the high part of
-    :class:`~crossgcn.kernels.gpu.products.Halves`, and the sums are in float32.
-    """
     width = dense.size(1)
     dtype = dense.dtype if shrink is None else torch.float32
     out = dense.new_empty(pattern.num_rows, width, dtype=dtype)
