@@ -12,8 +12,8 @@ from crossgcn.kernels import gpu, ops, reference
 from crossgcn.kernels.gpu import products
 from crossgcn.kernels.gpu import rows as gpu_rows
 from crossgcn.kernels.gpu.products import FastProducts, ProductShape, halve, multiply
-from crossgcn.kernels.pattern import SEGMENT_LENGTH, Pattern, cut_into_segments
-from crossgcn.kernels.reference import DropoutBits, keep
+from crossgcn.kernels.gpu.rows import SEGMENT_LENGTH, cut_into_segments
+from crossgcn.kernels.reference import DropoutBits, Pattern, keep
 
 HERE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
@@ -96,9 +96,27 @@ def test_row_sums_do_not_hang_on_how_work_is_shared_out(
 ) -> None:
     pattern = random_pattern([7, 0, 31, 2, 5], num_columns=9, seed=3)
     values, dense = random(45, seed=4), random(9, 33, seed=5)
-    vars(pattern)["segments"] = cut_into_segments(pattern.row_offsets, length)
+    pattern.segments = cut_into_segments(pattern.row_offsets, length)
     actual = gpu.row_sums(pattern, values, dense, gpu_rows.RowSumShape(*shape))
     assert_near(actual, exact_sums(pattern, values, dense), torch.float32)
+
+
+def test_segments_cover_each_entry_once_and_start_with_the_longest() -> None:
+    offsets = torch.tensor([0, 3, 3, 33, 40, 54])
+    segments = cut_into_segments(offsets, 7)
+    lengths = segments.end - segments.begin
+    assert lengths.tolist() == sorted(lengths.tolist(), reverse=True)
+    places = zip(segments.row.tolist(), segments.begin, segments.end, strict=True)
+    covered = [(row, entry) for row, begin, end in places for entry in range(begin, end)]
+    expected = [(r, e) for r in range(5) for e in range(int(offsets[r]), int(offsets[r + 1]))]
+    assert sorted(covered) == expected
+
+
+def test_segments_of_more_entries_than_32_bits_can_count() -> None:
+    last = 2**31 + 10
+    segments = cut_into_segments(torch.tensor([0, 5, last]), 2**30)
+    assert sorted(segments.end.tolist()) == [5, 2**30 + 5, 2**31 + 5, last]
+    assert int(segments.begin.max()) == 2**31 + 5
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -17,8 +17,7 @@ from triton.runtime.jit import JITFunction
 
 from crossgcn.kernels import gpu
 from crossgcn.kernels.gpu.products import halve, multiply
-from crossgcn.kernels.pattern import Pattern
-from crossgcn.kernels.reference import DropoutBits
+from crossgcn.kernels.reference import DropoutBits, Pattern
 
 A100, H200 = 80, 90
 BITS = DropoutBits(torch.tensor(5), torch.tensor(2), 1)
@@ -88,7 +87,7 @@ def test_the_rest_of_a_step(order: int, channels: int, compiled: dict[str, Any])
         gpu.drop(projections[:, :19], BITS, 0.5, False)
         long = replace(pattern.segments, begin=pattern.segments.begin.long())
         long = replace(long, end=long.end.long())  # as from 2**31 entries on
-        vars(pattern)["segments"] = long
+        pattern.segments = long
         gpu.row_sums(pattern, torch.randn(901), projections)
     names = {"_cross", "_cross_backward", "_drop", "_sum_segments", "_add_slots"}
     assert compiled.keys() == names

@@ -1,8 +1,7 @@
 """The inner loops of training, in plain PyTorch, Numba for the CPU and Triton for GPUs."""
 
 from crossgcn.kernels.ops import cross, drop, has_numba, has_triton, may_use_kernels, row_sums
-from crossgcn.kernels.pattern import Pattern
-from crossgcn.kernels.reference import DropoutBits
+from crossgcn.kernels.reference import DropoutBits, Pattern
 
 __all__ = [
     "DropoutBits",

@@ -20,8 +20,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from crossgcn.kernels import reference
-from crossgcn.kernels.pattern import Pattern
-from crossgcn.kernels.reference import DropoutBits
+from crossgcn.kernels.reference import DropoutBits, Pattern
 
 PLAIN = "CROSSGCN_PLAIN_KERNELS"
 """Set this environment variable to 1 to use plain PyTorch everywhere."""

@@ -7,12 +7,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from crossgcn.kernels.pattern import Pattern
+
+class Pattern:
+    """Row offsets ``[rows + 1]`` and columns ``[nonzeros]`` of a CSR matrix."""
+
+    def __init__(self, row_offsets: Tensor, columns: Tensor) -> None:
+        self.row_offsets = row_offsets
+        self.columns = columns
+        self.segments: Any = None  # cut by the kernel for GPUs when it is first called
+
+    @property
+    def rows(self) -> Tensor:
+        """Row of each entry, ascending."""
+        numbers = torch.arange(self.num_rows, device=self.columns.device)
+        size = self.columns.size(0)
+        return numbers.repeat_interleave(self.row_offsets.diff(), output_size=size)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows, empty ones included."""
+        return self.row_offsets.numel() - 1
+
+    def to(self, device: torch.device | str) -> Pattern:
+        """Return the pattern on another device; on a GPU with faster 32-bit indices."""
+        small = torch.device(device).type == "cuda" and self.columns.numel() < 2**31
+        dtype = torch.int32 if small else torch.int64
+        return Pattern(self.row_offsets.to(device, dtype), self.columns.to(device, dtype))
 
 
 def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ one block of columns of the dense matrix stays in the cache.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -15,10 +16,38 @@ import triton.language as tl
 from torch import Tensor
 
 from crossgcn.kernels.gpu.products import TILE, halve
-from crossgcn.kernels.pattern import Pattern
+from crossgcn.kernels.reference import Pattern
 
+SEGMENT_LENGTH = 128
 _CACHE = 1 << 28
 """Bytes of a dense matrix that is too large for a GPU's cache."""
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Rows cut into segments of bounded length, so that GPU programs have similar work.
+
+    A long row has several segments. Each writes its sum into a slot, and the slots of a row
+    are added in order, so the result does not depend on scheduling. The longest segments come
+    first, so that neighbouring programs work on segments of similar length.
+
+    Attributes:
+        row: Row of each segment, ``[segments]``.
+        begin: Its first entry, ``[segments]``.
+        end: One past its last entry, ``[segments]``.
+        slot: Slot of its sum; ``-1`` if the segment is a whole row.
+        long_rows: The rows of several segments.
+        long_slots: Their first slots, and the total number, ``[long rows + 1]``.
+        num_slots: Total number of slots.
+    """
+
+    row: Tensor
+    begin: Tensor
+    end: Tensor
+    slot: Tensor
+    long_rows: Tensor
+    long_slots: Tensor
+    num_slots: int
 
 
 class RowSumShape(NamedTuple):
@@ -52,7 +81,10 @@ def row_sums(
     Args:
         shape: Launch parameters; those that were fastest by default.
     """
-    segments, shrink = pattern.segments, None
+    if pattern.segments is None:
+        pattern.segments = cut_into_segments(pattern.row_offsets, SEGMENT_LENGTH)
+    segments: Segments = pattern.segments
+    shrink = None
     is_tf32 = torch.backends.cuda.matmul.fp32_precision == "tf32"
     if dense.dtype == torch.float32 and dense.size(1) >= TILE and is_tf32:
         dense, _, shrink = halve(dense, exact=False)
@@ -102,6 +134,35 @@ def row_sums(
                 num_warps=shape.num_warps,
             )
     return out
+
+
+def cut_into_segments(row_offsets: Tensor, length: int) -> Segments:
+    """Cut the rows of a CSR matrix into segments of at most ``length`` entries."""
+    offsets = row_offsets.long()
+    lengths = offsets.diff()
+    pieces = ((lengths + length - 1) // length).clamp(min=1)
+    row = torch.repeat_interleave(pieces)
+    first = pieces.cumsum(0) - pieces
+    within = torch.arange(row.numel(), device=row.device) - first[row]
+    begin = offsets[:-1][row] + within * length
+    end = torch.minimum(begin + length, offsets[1:][row])
+    long_rows = (pieces > 1).nonzero().flatten()
+    is_long = pieces[row] > 1
+    slot = torch.where(is_long, is_long.cumsum(0) - 1, -1)
+    long_slots = pieces.new_zeros(long_rows.numel() + 1)
+    long_slots[1:] = pieces[long_rows].cumsum(0)
+    longest_first = (begin - end).argsort(stable=True)
+
+    small = torch.int32 if int(offsets[-1]) < 2**31 else torch.int64
+    return Segments(
+        row=row[longest_first].to(torch.int32),
+        begin=begin[longest_first].to(small),
+        end=end[longest_first].to(small),
+        slot=slot[longest_first].to(torch.int32),
+        long_rows=long_rows.to(torch.int32),
+        long_slots=long_slots.to(torch.int32),
+        num_slots=int(long_slots[-1]),
+    )
 
 
 def _row_sum_shape(width: int, bytes_each: int, beyond_cache: bool = False) -> RowSumShape:
