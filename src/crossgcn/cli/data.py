@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich.console import RenderableType
+from rich.text import Text
 
 from crossgcn.cli.options import JSON, argument, option
 from crossgcn.cli.output import print_answer
 from crossgcn.cli.running import make_folder, status
-from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES, available, fetch
+from crossgcn.data.datasets.catalogue import (
+    CATALOGUE,
+    DATASET_NAMES,
+    TABLES,
+    CatalogueEntry,
+    TableEntry,
+    available,
+    fetch,
+)
 from crossgcn.errors import unknown_name
 
 data = typer.Typer(
@@ -24,30 +31,28 @@ data = typer.Typer(
 @data.command("list")
 def list_datasets(as_json: bool = JSON) -> None:
     """List the known datasets, their terms of use, and where each is read from."""
-    graphs = [asdict(entry) | {"where": available(name)} for name, entry in CATALOGUE.items()]
-    tables = [asdict(entry) | {"where": available(name)} for name, entry in TABLES.items()]
-    shown: list[RenderableType] = [
-        _make_table(graphs, "name", ("nodes", "edges", "features", "classes")),
-        _make_table(tables, "tables", ("nodes", "edges", "columns"), ("target", "terms")),
-    ]
-    if not all(row["where"] for row in graphs + tables):
-        shown.append("crossgcn data get NAME fetches a dataset that is not here, or says how.")
-    print_answer({"datasets": graphs + tables}, shown, as_json)
-
-
-def _make_table(
-    rows: list[dict[str, Any]], head: str, numbers: Sequence[str], texts: Sequence[str] = ()
-) -> RenderableType:
     from crossgcn.reports.terminal.tables import make_table
 
+    rows: list[tuple[CatalogueEntry | TableEntry, int, str]]
+    rows = [(each, each.features, f"{each.classes} classes") for each in CATALOGUE.values()]
+    rows += [(each, each.columns, each.target) for each in TABLES.values()]
     cells = [
         [
-            *(row["name"], *(f"{row[name]:,}" for name in numbers)),
-            *(*(row[name] for name in texts), row["where"] or "not here"),
+            *(entry.name, f"{entry.nodes:,}", f"{entry.edges:,}", f"{columns:,}"),
+            *(target, available(entry.name) or "not here"),
         ]
-        for row in rows
+        for entry, columns, target in rows
     ]
-    return make_table(cells, [head], numbers, [*texts, "where"])
+    shown: list[RenderableType] = [
+        make_table(cells, ["name"], ["nodes", "edges", "columns"], ["target", "where"])
+    ]
+    for terms in dict.fromkeys(entry.terms for entry in TABLES.values()):
+        names = [name for name, entry in TABLES.items() if entry.terms == terms]
+        shown.append(Text(f"{', '.join(names)}: {terms}"))
+    records = [asdict(entry) | {"where": available(entry.name)} for entry, _, _ in rows]
+    if not all(record["where"] for record in records):
+        shown.append("crossgcn data get NAME fetches a dataset that is not here, or says how.")
+    print_answer({"datasets": records}, shown, as_json)
 
 
 @data.command("get")

@@ -36,7 +36,6 @@ def predict(
         if table is not None and out.exists() and table.exists() and out.samefile(table):
             raise BadInput(f"--out {out} is one of the tables: give the name of another file")
 
-    console = terminal()
     with status("reading the model"):
         from crossgcn.data.tables.write import write_table
         from crossgcn.experiments.predict import predict_nodes
@@ -46,15 +45,12 @@ def predict(
         trained = open_run(run)
     with status("scoring"):
         predictions = predict_nodes(trained, nodes, edges)
+    notes = [*map(str, predictions.unseen), *(f"warning: {note}" for note in predictions.notes)]
     if predictions.unused:
         words = ", ".join(predictions.unused)
-        console.print(
-            f"columns ignored, because the training table did not have them: {words}", markup=False
-        )
-    for unseen in predictions.unseen:
-        console.print(str(unseen), markup=False)
-    for note in predictions.notes:
-        console.print(f"warning: {note}", markup=False)
+        notes.insert(0, f"columns ignored, because the training table did not have them: {words}")
+    for note in notes:
+        terminal().print(note, markup=False)
     frame = predictions.frame
     write_table(out, frame)
     predicted = frame["predicted"]
