@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossgcn.cli import options as o
-from crossgcn.cli.running import (
-    finish,
-    load_experiment,
-    progress_bar,
-    results_folder,
-    terminal,
-)
-from crossgcn.cli.tables import Dataset, TableOptions, read_dataset
+from crossgcn.cli.running import finish, load_experiment, progress_bar, results_folder, terminal
+from crossgcn.cli.tables import TableOptions, read_dataset
 from crossgcn.errors import BadInput
 from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MOST_TRIALS
 from crossgcn.models.catalogue import get_preset, settings_of_models
@@ -23,9 +16,8 @@ from crossgcn.training.config import RunConfig
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
-
-Train = Callable[..., dict[str, Any]]
-"""Trains the models of a comparison and returns the summary."""
+    from crossgcn.experiments.compare import TableExperiment
+    from crossgcn.experiments.experiment import Experiment
 
 
 def compare(
@@ -52,73 +44,69 @@ def compare(
     """
     given = training.settings()
     names = None if models is None else o.parse_names(models, "--models")
-    depths = o.parse_names(num_layers, "--num-layers")
+    depths = [o.parse_value(depth) for depth in o.parse_names(num_layers, "--num-layers")]
     found = read_dataset(dataset, edges, tables)
+    from crossgcn.reports import summaries
+    from crossgcn.reports.terminal.compare import comparison_screen
+
+    if found.hop_table is not None:
+        raise BadInput(
+            f"{dataset} holds columns of crossgcn hops, for crossgcn train alone; give the tables "
+            "of nodes and of edges"
+        )
+    experiment: Experiment | TableExperiment
     if found.graph is None:
-        train, words = _presets(found.name, given, names, baseline, depths)
-        unit = "epochs"
+        names = names or ["gcn", "cross-gcn"]
+        baseline = baseline or names[0]
+        experiment = _presets(found.name, given, names, baseline, depths)
+        words, unit = f"{len(experiment.configs)} models", "epochs"
     else:
-        if found.hop_table is not None:
-            raise BadInput(
-                f"{dataset} holds columns of crossgcn hops, for crossgcn train alone; give the "
-                "tables of nodes and of edges"
-            )
         if len(depths) > 1:
             raise BadInput("compare with tables takes one depth: give --num-layers one number")
-        given["num_layers"] = o.parse_value(depths[0])
-        train, words = _candidates(found, found.graph, given, names, baseline, tuning)
-        unit = "runs"
+        given["num_layers"] = depths[0]
+        experiment = _candidates(found.graph, given, names, baseline, tuning)
+        words, unit = f"{len(experiment.names)} models", "runs"
     started = time.perf_counter()
     with results_folder(work, f"{Path(found.name).stem}-compare") as folder:
-        from crossgcn.reports.terminal.compare import comparison_screen
-
         with progress_bar(words, unit) as show:
-            summary = train(out=folder, on_epochs=show, **work.how())
+            result: Any = experiment.run(out=folder, on_epochs=show, **work.how())
+        if found.graph is None:
+            summary = summaries.summarise_comparison(result, str(baseline)) | {"next": None}
+        else:
+            summary = summaries.summarise_candidates(result, baseline)
+            more = result.of(summary["recommended"]).train_options or ("--model", "cross-hops")
+            command = found.tables.command("train", found.name, found.edges, *more)
+            summary |= {"dataset": found.name, "next": command}
         finish(summary, comparison_screen, folder, started, as_json)
 
 
 def _presets(
-    dataset: str,
-    settings: dict[str, Any],
-    names: list[str] | None,
-    baseline: str | None,
-    depths: list[str],
-) -> tuple[Train, str]:
-    """Check a comparison of presets; return what trains them, and words about it."""
-    names = names or ["gcn", "cross-gcn"]
-    baseline = names[0] if baseline is None else baseline
+    dataset: str, settings: dict[str, Any], names: list[str], baseline: str, depths: list[Any]
+) -> Experiment:
+    """Check a comparison of presets, each at every depth."""
+    from crossgcn.experiments.compare import check_baseline
+
     for name in (*names, baseline):
         get_preset(name)
-    from crossgcn.experiments.compare import check_baseline
-    from crossgcn.reports.format import count
-
     check_baseline(baseline, names)
-    configs = [
-        RunConfig.create(dataset=dataset, model=name, num_layers=o.parse_value(depth), **of_model)
-        for depth in depths
-        for name, of_model in settings_of_models(names, settings).items()
-    ]
-    experiment = load_experiment(configs)
-
-    def train(**how: Any) -> dict[str, Any]:
-        from crossgcn.reports.summaries import summarise_comparison
-
-        return summarise_comparison(experiment.run(**how), baseline) | {"next": None}
-
-    return train, f"{len(configs)} models × {count(len(experiment.splits), 'split')}"
+    return load_experiment(
+        [
+            RunConfig.create(dataset=dataset, model=name, num_layers=depth, **of_model)
+            for depth in depths
+            for name, of_model in settings_of_models(names, settings).items()
+        ]
+    )
 
 
 def _candidates(
-    found: Dataset,
     graph: TableGraph,
     settings: dict[str, Any],
     names: list[str] | None,
     baseline: str | None,
     tuning: int,
-) -> tuple[Train, str]:
-    """Check a comparison of candidates on a user's tables, likewise."""
+) -> TableExperiment:
+    """Check a comparison of models for tables; the slow ones are left out unless named."""
     from crossgcn.experiments.compare import table_experiment
-    from crossgcn.reports.format import count
 
     names = list(CANDIDATES) if names == ["all"] else names
     experiment = table_experiment(graph, names, tuning, baseline, settings)
@@ -130,15 +118,4 @@ def _candidates(
             markup=False,
             highlight=False,
         )
-
-    def train(**how: Any) -> dict[str, Any]:
-        from crossgcn.reports.summaries import summarise_candidates
-
-        comparison = experiment.run(**how)
-        more = comparison.of(comparison.recommended).train_options or ("--model", "cross-hops")
-        command = found.tables.command("train", found.name, found.edges, *more)
-        summary = summarise_candidates(comparison, baseline)
-        return summary | {"dataset": found.name, "next": command}
-
-    splits = count(len(experiment.experiment.splits), "split")
-    return train, f"{len(experiment.names)} models × {count(tuning, 'trial')} × {splits}"
+    return experiment

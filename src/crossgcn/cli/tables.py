@@ -117,10 +117,12 @@ class Dataset:
 
     def refuse_more(self, reason: str, allowed: Mapping[str, Any] | None = None) -> None:
         """Refuse a table of edges, and options about tables that are not ``allowed``."""
-        options = self.tables.given().items() - (allowed or {}).items()
-        for given in [self.edges, *(f"{option_name(name)} {value}" for name, value in options)]:
-            if given is not None:
-                raise BadInput(f"{given} is for tables of your own: leave it out{reason}")
+        given = [] if self.edges is None else [str(self.edges)]
+        for name, value in self.tables.given().items():
+            if (name, value) not in (allowed or {}).items():
+                given.append(f"{option_name(name)} {value}")
+        if given:
+            raise BadInput(f"{given[0]} is for tables of your own: leave it out{reason}")
 
 
 def read_dataset(

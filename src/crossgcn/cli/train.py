@@ -7,12 +7,7 @@ import time
 from pathlib import Path
 
 from crossgcn.cli import options as o
-from crossgcn.cli.running import (
-    finish,
-    load_experiment,
-    progress_bar,
-    results_folder,
-)
+from crossgcn.cli.running import finish, load_experiment, progress_bar, results_folder
 from crossgcn.cli.tables import TableOptions, read_dataset
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.experiments.candidates import configure_for_tables

@@ -65,9 +65,11 @@ def comparison_screen(summary: Summary) -> Iterator[RenderableType]:
         if has_accuracy:
             row.append(spread_text("accuracy", fmean(model["test_accuracy"])))
         rows.append([*row, f"{model['seconds']:.0f}"])
-    last_glass_box = sum(model.get("glass_box", False) for model in models) - 1
+    glass_boxes = sum(model.get("glass_box", False) for model in models)
     yield Text(_title(summary), style="bold")
-    yield make_table(rows, ["model"], heads, line_after=last_glass_box)
+    yield make_table(rows, ["model"], heads, line_after=glass_boxes - 1)
+    if 0 < glass_boxes < len(models):
+        yield Text("Below the line: black boxes.", style="dim")
     differing = [name for name in _OF_PRESETS if len({model.get(name) for model in models}) > 1]
     if differing:
         yield Text(f"The presets also differ in {', '.join(differing)} (--json).", style="dim")
