@@ -179,11 +179,11 @@ def _score_class(
 ) -> Any:
     """Replace the probabilities of a class by the gradient; sum the logarithms of its nodes."""
     total, hits = np.float32(0.0), np.float32(0.0)
-    nothing, this_class = np.float32(0.0), np.float32(c)
+    zero, this_class = np.float32(0.0), np.float32(c)
     for i in range(logs.size):
-        here = counted[i] if labels[i] == c else nothing
-        total += logs[i] if here > nothing else nothing
-        hits += here if best[i] == this_class else nothing
+        here = counted[i] if labels[i] == c else zero
+        total += logs[i] if here > zero else zero
+        hits += here if best[i] == this_class else zero
         value = probabilities[i] - here
-        probabilities[i] = value / count if counted[i] > nothing else nothing
+        probabilities[i] = value / count if counted[i] > zero else zero
     return total, hits

@@ -80,29 +80,29 @@ def _key(seed: Any, step: Any, site: Any) -> Any:
 
 @compiled
 def drop(
-    taken: Any,
+    values: Any,
     x: Any,
     out: Any,
     seed: Any,
     step: Any,
     site: Any,
-    least: Any,
+    threshold: Any,
     scale: Any,
     activate: Any,
 ) -> None:
-    """Mask and scale ``taken``; with ``activate``, also zero it where ``x`` is not positive."""
-    nothing = np.float32(0.0)
+    """Mask and scale ``values``; with ``activate``, also zero it where ``x`` is not positive."""
+    zero = np.float32(0.0)
     key = _key(seed, step, site)
     stride = np.uint32(key | np.uint32(1))
     if activate:
-        for i in numba.prange(taken.size):
+        for i in numba.prange(values.size):
             bits = _mix(np.uint32(np.uint32(i) * stride + key))
-            kept = taken[i] * scale if bits >= least else nothing
-            out[i] = nothing if x[i] <= nothing else kept
+            kept = values[i] * scale if bits >= threshold else zero
+            out[i] = zero if x[i] <= zero else kept
     else:
-        for i in numba.prange(taken.size):
+        for i in numba.prange(values.size):
             bits = _mix(np.uint32(np.uint32(i) * stride + key))
-            out[i] = taken[i] * scale if bits >= least else nothing
+            out[i] = values[i] * scale if bits >= threshold else zero
 
 
 @compiled
@@ -110,7 +110,7 @@ def cross(projections: Any, order_weights: Any, release: Any, out: Any) -> None:
     """See :func:`crossgcn.kernels.reference.cross`."""
     rows, channels = out.shape
     order = order_weights.size
-    nothing = np.float32(0.0)
+    direct = order_weights[0] if release else np.float32(0.0)
     for chunk in numba.prange((rows + ROWS_PER_CHUNK - 1) // ROWS_PER_CHUNK):
         hidden = np.empty(channels, dtype=out.dtype)
         first = chunk * ROWS_PER_CHUNK
@@ -118,8 +118,7 @@ def cross(projections: Any, order_weights: Any, release: Any, out: Any) -> None:
             given, result = projections[row], out[row]
             part = given[:channels]
             if order == 2:
-                also = order_weights[0] if release else nothing
-                _pair(part, given[channels:], order_weights[0], order_weights[1], also, result)
+                _pair(part, given[channels:], order_weights[0], order_weights[1], direct, result)
                 continue
             _start(part, order_weights[0], hidden, result)
             for k in range(1, order):
@@ -150,8 +149,8 @@ def cross_backward(
     rows, channels = gradient.shape
     order = order_weights.size
     with_sums = sums.shape[1] > 0
-    nothing = np.float32(0.0)
-    direct = order_weights[0] if release else nothing
+    zero = np.float32(0.0)
+    direct = order_weights[0] if release else zero
     for chunk in numba.prange((rows + ROWS_PER_CHUNK - 1) // ROWS_PER_CHUNK):
         suffix = np.empty(channels, dtype=gradient.dtype)
         first = chunk * ROWS_PER_CHUNK
@@ -181,28 +180,29 @@ def cross_backward(
                     _add_triple(g, result[here], given[here], sums[chunk, k])
                 if with_sums and release:
                     _add_product(g, given[here], sums[chunk, 0])
-                alpha = nothing if release and k == 0 else order_weights[k]
+                alpha = zero if release and k == 0 else order_weights[k]
                 _order_backward(g, alpha, direct, suffix, result[here])
                 if k > 0:
                     _scale(given[here], suffix)
 
 
-# Loops over channels, simple enough for the compiler to vectorise.
+# Loops over channels, simple enough for the compiler to vectorise. In the authors' release the
+# projections after the first are added, too, with the weight ``direct``.
 
 
 @jit()
-def _pair(p: Any, q: Any, first: Any, second: Any, also: Any, result: Any) -> None:
+def _pair(p: Any, q: Any, first: Any, second: Any, direct: Any, result: Any) -> None:
     for e in range(result.size):
-        result[e] = first * p[e] + also * q[e] + second * (p[e] * q[e])
+        result[e] = first * p[e] + direct * q[e] + second * (p[e] * q[e])
 
 
 @jit()
 def _pair_backward(
-    g: Any, p: Any, q: Any, first: Any, second: Any, also: Any, grad_p: Any, grad_q: Any
+    g: Any, p: Any, q: Any, first: Any, second: Any, direct: Any, grad_p: Any, grad_q: Any
 ) -> None:
     for e in range(g.size):
         grad_p[e] = g[e] * (first + second * q[e])
-        grad_q[e] = g[e] * (also + second * p[e])
+        grad_q[e] = g[e] * (direct + second * p[e])
 
 
 @jit()
