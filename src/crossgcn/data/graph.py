@@ -99,14 +99,12 @@ def _features(x: Any, where: str) -> Tensor:
         values = x.values()
     bad = ~torch.isfinite(values)
     if bad.any():
-        place = torch.nonzero(bad)[0]
-        value = float(values[tuple(place)])
-        if x.layout == torch.sparse_csr:
-            row = torch.searchsorted(x.crow_indices(), place, right=True) - 1
-            place = torch.cat([row, x.col_indices()[place]])
+        is_sparse = x.layout == torch.sparse_csr
+        places = x.to_sparse_coo().indices().t()[bad] if is_sparse else bad.nonzero()
+        row, column = places[0].tolist()
         raise BadInput(
-            f"{where}: x row {int(place[0])}, column {int(place[1])} is {value} "
-            f"({int(bad.sum())} such in all); replace missing values, and any that no 32-bit float "
+            f"{where}: x row {row}, column {column} is {float(values[bad][0])} "
+            f"({len(places)} such in all); replace missing values, and any that no 32-bit float "
             "can hold, by finite numbers"
         )
     largest = float(values.abs().max()) if values.numel() else 0.0

@@ -97,15 +97,10 @@ def save_graph(path: Path | str, data: Data) -> None:
         }
     else:
         arrays = {"x": x.numpy(force=True)}
-    arrays["edge_index"] = data.edge_index.numpy(force=True)
-    if "edge_weight" in data:
-        arrays["edge_weight"] = data.edge_weight.numpy(force=True)
-    if "directed" in data:
-        arrays["directed"] = np.array(data.directed)
-    arrays["y"] = data.y.numpy(force=True)
-    arrays["num_classes"] = np.array(data.num_classes)
-    if "roles" in data:
-        arrays["roles"] = data.roles.numpy(force=True)
+    for name in ("edge_index", "edge_weight", "directed", "y", "num_classes", "roles"):
+        value = data.get(name)
+        if value is not None:
+            arrays[name] = torch.as_tensor(value).numpy(force=True)
     write_npz(path, arrays)
 
 

@@ -202,7 +202,14 @@ def read_hop_file(path: Path) -> HopTable:
     """
     with reporting_damage(str(path)), path.open("rb") as content:
         parquet = pq.ParquetFile(content, page_checksum_verification=True)
-        about = _read_description(path, parquet)
+        said = parquet.schema_arrow.metadata
+        if hashlib.sha256(said[KEY]).hexdigest().encode() != said.get(CHECKSUM):
+            raise BadInput(f"{path}: what the file says of its columns was changed; {_REMEDY}")
+        about = json.loads(said[KEY])
+        if about["version"] != _VERSION:
+            raise BadInput(f"{path}: was written by another version of crossgcn; {_REMEDY}")
+        if parquet.metadata.num_rows != about["nodes"]:
+            raise BadInput(f"{path}: rows were removed or added; {_REMEDY}")
         preprocess = Preprocess.from_json(about["preprocess"])
         encoder, plan = read_encoding(preprocess)
         own = encoder.space.names
@@ -245,19 +252,6 @@ def read_hop_file(path: Path) -> HopTable:
         hops=about["hops"],
         path=path,
     )
-
-
-def _read_description(path: Path, parquet: pq.ParquetFile) -> dict[str, Any]:
-    """Return what the schema says; refuse a file whose rows are others."""
-    said = parquet.schema_arrow.metadata
-    if hashlib.sha256(said[KEY]).hexdigest().encode() != said.get(CHECKSUM):
-        raise BadInput(f"{path}: what the file says of its columns was changed; {_REMEDY}")
-    about: dict[str, Any] = json.loads(said[KEY])
-    if about["version"] != _VERSION:
-        raise BadInput(f"{path}: was written by another version of crossgcn; {_REMEDY}")
-    if parquet.metadata.num_rows != about["nodes"]:
-        raise BadInput(f"{path}: rows were removed or added; {_REMEDY}")
-    return about
 
 
 def _flatten(lists: pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[Any]]:

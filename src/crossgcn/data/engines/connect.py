@@ -85,8 +85,8 @@ class Engine:
 
     def open(self, location: Location, role: str) -> ir.Table:
         """Return a table; refuse one that is not there."""
-        remedy = f"{location.text} cannot be opened", "give a table that it can read"
-        with self._reporting(BadInput, *remedy):
+        remedy = "give a table that it can read"
+        with self._reporting(BadInput, f"{location.text} cannot be opened", remedy):
             if location.table is not None:
                 table = self._open_named(location, location.table)
             else:
