@@ -10,7 +10,7 @@ import os
 import platform
 import subprocess
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from functools import cache
 from importlib.metadata import version
@@ -114,32 +114,26 @@ def finished_run(
         return None
     try:
         record = read_hashed_json(folder / RECORD, _AGAIN, _AGAIN)
-    except BadInput as error:
-        warnings.warn(Note(str(error)), stacklevel=2)
-        return None
-    for name, difference in _differences(record, wanted):
-        on_device = name == "device" and name in record
-        how = f"--device {record[name]}" if on_device else "the settings of that run"
-        raise BadInput(
-            f"{folder} holds a finished run with another {difference}: give another --out, or "
-            f"{how} to continue it"
-        )
-    files = record.pop("files", {})
-    if with_model and WEIGHTS not in files:
-        return None
-    try:
+        files = record.pop("files", {})
         refuse_changed_files(folder, files, _AGAIN)
     except BadInput as error:
         warnings.warn(Note(str(error)), stacklevel=2)
         return None
-    return record
+    _refuse_other_run(folder, record, wanted)
+    return None if with_model and WEIGHTS not in files else record
 
 
-def _differences(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the entries of a record that differ from the wanted ones, and how they differ."""
-    for name, value in json.loads(json.dumps(dict(wanted))).items():
-        if record.get(name) != value:
-            yield name, _describe_difference(name, record.get(name), value)
+def _refuse_other_run(folder: Path, record: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Refuse a record that has another value for one of the wanted entries."""
+    for name, value in json.loads(json.dumps(wanted)).items():
+        found = record.get(name)
+        if found != value:
+            how = f"--device {found}" if name == "device" and found else "the settings of that run"
+            raise BadInput(
+                f"{folder} holds a finished run with another "
+                f"{_describe_difference(name, found, value)}: give another --out, or {how} to "
+                "continue it"
+            )
 
 
 def _describe_difference(name: str, found: Any, value: Any) -> str:
