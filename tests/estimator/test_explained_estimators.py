@@ -40,6 +40,18 @@ def test_a_regressor_is_explained_in_the_unit_of_its_target() -> None:
     np.testing.assert_allclose(terms.scores[:, 0], fitted.predict(FRAME, EDGES), atol=1e-4)
 
 
+@pytest.mark.parametrize("model", ["cross-gcn", "cross-hops"])
+def test_rows_with_a_graph_of_their_own_are_explained_as_they_are_predicted(model: str) -> None:
+    """They see the labels of some training rows only, on the scale of all of them."""
+    old, rows = np.arange(150), FRAME.iloc[100:].rename_axis("node")
+    fitted = CrossGCNRegressor(model=model, **QUICK)
+    fitted.fit(FRAME.iloc[old], X[old, 0] * 3 + 7, EDGES, node_index=old)
+    edges = EDGES[:, (EDGES >= 100).all(axis=0)] - 100
+    terms = explain(fitted, rows, edges)
+    expected = fitted.predict(rows, edges)
+    np.testing.assert_allclose(terms.base_values + terms.values.sum(axis=1), expected, atol=1e-4)
+
+
 def test_what_cannot_be_explained_is_refused() -> None:
     alone = CrossGCNClassifier(**QUICK).fit(X, Y)
     with pytest.raises(BadInput, match=r"the fit had no edges.*give the rows to explain"):

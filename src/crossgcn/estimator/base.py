@@ -22,7 +22,6 @@ from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace, Preprocess
 from crossgcn.data.files import refuse_changed_files, sha256_of_files
-from crossgcn.data.graph import is_labelled
 from crossgcn.data.graph_file import read_graph, save_graph
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
@@ -35,6 +34,7 @@ from crossgcn.estimator.labels import (
     weigh_rows,
 )
 from crossgcn.experiments.predict import class_scores
+from crossgcn.graph.neighbourhood import NeighbourLabels
 from crossgcn.models.catalogue import first_layer_crosses, get_preset, has_orders
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
@@ -298,8 +298,8 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
 
     def explained_graph(
         self, X: Any = None, edge_index: Any = None
-    ) -> tuple[Data, NDArray[np.int64] | None]:
-        """Return a graph for :func:`crossgcn.explain`, and the node that each row of ``X`` is.
+    ) -> tuple[Data, NDArray[np.int64] | None, NeighbourLabels | None]:
+        """Return a graph for :func:`crossgcn.explain`, the node of each row, and shown labels.
 
         Args:
             X: As in ``predict``, likewise ``edge_index``; the graph of the fit by default.
@@ -312,10 +312,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             raise BadInput(
                 "the fit had no edges, so its graph was not kept; give the rows to explain"
             )
-        data = graph.to_data(graph.y)
-        if graph.y is not None:
-            data.train_mask = is_labelled(graph.y)
-        return data, places
+        return graph.to_data(), places, graph.labels
 
     def save(self, folder: Path | str) -> None:
         """Write the estimator to a folder, for :meth:`load`.

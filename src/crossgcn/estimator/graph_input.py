@@ -31,8 +31,8 @@ class RowGraph:
         x: Features ``[nodes, features]``, an array or a SciPy CSR matrix, 32-bit.
         edge_index: Edges between positions, undirected and unique.
         edge_weight: Their weights, if there are any.
-        y: Targets of the training nodes, unknown for others, if neighbours see them.
-        labels: The same as neighbours see it.
+        y: Targets of the training nodes of a fit, unknown for others, if neighbours see them.
+        labels: What neighbours see of the labels of training nodes.
     """
 
     names: Names[Any]
@@ -128,20 +128,18 @@ class RowGraph:
         return replace(self, y=y, labels=labels._replace(prior=prior))
 
     def with_labels_of(self, fitted: RowGraph) -> Self:
-        """Return the graph with the targets of those of its nodes that a fit was trained on.
+        """Return the graph with the labels of those of its nodes that a fit was trained on.
 
         Such a node has the name and the features of one of the fit. Without names, all nodes have
         to be the first ones of the fit.
         """
-        assert fitted.labels is not None and fitted.y is not None
+        assert fitted.labels is not None
         places = fitted.places_of(self.x, self.names)
         shared = np.flatnonzero(places >= 0)
         places[shared[_differing_rows(fitted.x[places[shared]], self.x[shared])]] = -1
         known = fitted.labels.known[places] & torch.from_numpy(places >= 0)
-        unknown = torch.nan if fitted.y.is_floating_point() else -1
-        y = torch.where(known, fitted.y[places], unknown)
         labels = NeighbourLabels(fitted.labels.values[places], known, fitted.labels.prior)
-        return replace(self, y=y, labels=labels)
+        return replace(self, labels=labels)
 
 
 def read_names(X: Any, node_index: Any) -> Names[Any] | None:

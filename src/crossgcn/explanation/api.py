@@ -76,7 +76,7 @@ def explain(
         names, labels = _names_of_run(model), model.labels(model.saved.model)
         explainer = make_explainer(model.saved.model, model.data, names, labels, contrast)
     else:
-        graph, rows = _graph_of(model, data, edge_index)
+        graph, rows, labels = _graph_of(model, data, edge_index)
         classes = getattr(model, "classes_", None) if classes is None else classes
         if feature_names is None:
             feature_names = getattr(model, "feature_names_in_", None)
@@ -88,7 +88,8 @@ def explain(
             num_rows=graph.x.shape[0] if rows is None else len(rows),
             rows=rows,
         )
-        labels = _labels(model, graph, len(names.classes))
+        if labels is None:
+            labels = _labels(model, graph, len(names.classes))
         explainer = make_explainer(model, graph, names, labels, contrast)
     if isinstance(explainer, LayeredExplainer) and (reason := explainer.refusal()):
         if node is not None or contrast is not None:
@@ -147,21 +148,21 @@ def _names_of_run(run: RunFolder) -> Names:
     return replace(names, relation=plan.relation, target=plan.target or "label", numbers=numbers)
 
 
-def _graph_of(model: Any, data: Any, edge_index: Any) -> tuple[Any, Any]:
-    """Return the graph to explain, and the node that each row of an estimator is."""
+def _graph_of(model: Any, data: Any, edge_index: Any) -> tuple[Data, Any, NeighbourLabels | None]:
+    """Return the graph to explain, and of an estimator the node of each row, and labels."""
     if not isinstance(getattr(model, "model_", model), nn.Module):
         raise BadInput(
             f"a {type(model).__name__} was given, which holds no trained model; give a model, an "
             "estimator after its fit, or the folder of a run"
         )
     if hasattr(model, "explained_graph") and not isinstance(data, Data):
-        graph: tuple[Any, Any] = model.explained_graph(data, edge_index)
+        graph: tuple[Data, Any, NeighbourLabels | None] = model.explained_graph(data, edge_index)
         return graph
     if edge_index is not None:
         raise BadInput("edge_index goes with rows of an estimator; the graph has its own")
     if not isinstance(data, Data):
         raise BadInput("give the graph of the model as a torch_geometric.data.Data, with its x")
-    return data, None
+    return data, None, None
 
 
 def _labels(model: nn.Module, data: Data, num_classes: int) -> NeighbourLabels | None:
