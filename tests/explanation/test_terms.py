@@ -15,9 +15,9 @@ from torch_geometric.data import Data
 from crossgcn import CrossHops, explain
 from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
-from crossgcn.explanation import Explanation, NotASum, terms
+from crossgcn.explanation import Explanation, NotASum
 from crossgcn.explanation.api import make_explainer
-from crossgcn.explanation.columns import Names, hop_columns
+from crossgcn.explanation.columns import SCOPES, Names, hop_columns
 from crossgcn.explanation.polynomial import Floats
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.cross_hops import HopPerceptron
@@ -186,7 +186,7 @@ def test_a_node_adds_up_also_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> Non
     content = node.to_json()
     values = [term["value"] for term in content["terms"]]
     assert content["average"] + sum(values) == pytest.approx(content["score"])
-    assert sum(content[scope] for scope in terms.SCOPES) == pytest.approx(sum(values))
+    assert sum(content[scope] for scope in SCOPES) == pytest.approx(sum(values))
     assert {"columns", "importance", "error", "value", "cells"} <= set(content["terms"][0])
 
 

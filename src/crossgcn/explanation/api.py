@@ -22,7 +22,6 @@ from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import RunFolder, open_run
 from crossgcn.explanation.columns import Names
 from crossgcn.explanation.explainers import Explainer, HopExplainer, LayeredExplainer
-from crossgcn.explanation.node import NodeExplanation
 from crossgcn.explanation.polynomial import read_layers
 from crossgcn.explanation.products import products, refuse_columns
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
@@ -97,8 +96,7 @@ def explain(
         return products(explainer.reading, names, reason)
     if node is None:
         return explainer.explain()
-    place = names.node(node)
-    return NodeExplanation(explainer.explain(place), place)
+    return explainer.explain(names.node(node)).node(node)
 
 
 def make_explainer(

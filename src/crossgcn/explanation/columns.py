@@ -17,6 +17,8 @@ from crossgcn.explanation.polynomial import Floats, Ints
 from crossgcn.graph.hops import HopPlan
 from crossgcn.graph.standardise import Scale
 
+SCOPES = ("own", "neighbourhood", "both")
+"""What the columns of a term describe."""
 MOST_COLUMNS = 200
 """A table with more columns has no terms by column."""
 POSITION = "position in the graph"
@@ -37,6 +39,14 @@ class Outputs(NamedTuple):
     names: tuple[str, ...]
     unit: str
     margin: Floats
+
+
+def score_name(name: str, unit: str) -> str:
+    """Return what a score is for, with its unit."""
+    if unit == name:
+        return name
+    kind = name if " rather than " in name else f"class {name}"
+    return f"{kind} ({unit})"
 
 
 @dataclass(frozen=True)

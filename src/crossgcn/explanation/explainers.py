@@ -74,24 +74,28 @@ class Explainer(ABC):
         """Return the inputs of some nodes, ``[nodes, inputs]``."""
 
     @abstractmethod
-    def class_scores(self, node: int, projected: Floats) -> Floats:
-        """Return the scores of a node for other projections of its inputs, ``[rows, classes]``."""
+    def predict(self, node: int, projected: Floats) -> Ints:
+        """Return the class that is predicted for each of other projections of a node's inputs."""
 
     @abstractmethod
     def neighbours(self, node: int) -> tuple[Ints, Floats]:
         """Return the neighbours of a node, and what each contributes, ``[nodes, outputs]``."""
 
-    @abstractmethod
     def _sample(self) -> Ints:
-        """Return the nodes that terms are fitted on."""
+        """Return the nodes that terms are fitted on: all, or as many as fit into memory."""
+        nodes = np.arange(self.num_nodes)
+        most = max(most_nodes(self.polynomial, self.num_inputs), _LEAST_NODES)
+        if len(nodes) <= most:
+            return nodes
+        return np.unique(np.random.default_rng(0).choice(nodes, most, replace=False))
 
-    @abstractmethod
     def _follow(self, terms: Terms) -> Iterator[tuple[Key, Floats]]:
         """Yield what the terms of the polynomial contribute to the scores, by columns."""
+        return terms.purify()
 
-    @abstractmethod
     def _scores(self, evaluated: Floats) -> Floats:
         """Return the explained scores, ``[nodes, outputs]``, from what the polynomial gives."""
+        return self.polynomial.mean(evaluated)
 
     def explain(self, node: int | None = None) -> Explanation:
         """Return the terms of all nodes, or of a sample of a large graph and of ``node``."""
@@ -124,10 +128,6 @@ class Explainer(ABC):
     def project(self, node: int) -> Floats:
         """Return the projections of the inputs of a node, ``[1 + order, 1, units]``."""
         return self.polynomial.project(self.inputs(np.array([node])))
-
-    def predict(self, node: int, projected: Floats) -> Ints:
-        """Return the class that is predicted for each of other projections of a node's inputs."""
-        return np.asarray(self.class_scores(node, projected).argmax(axis=1))
 
 
 class HopExplainer(Explainer):
@@ -166,23 +166,11 @@ class HopExplainer(Explainer):
         """Return the standardised columns of some nodes."""
         return self._rows(self._inputs, nodes)
 
-    def class_scores(self, node: int, projected: Floats) -> Floats:
-        """Return the scores of classes for other projections of a node's columns."""
-        return self._of_classes.mean(self._of_classes.evaluate(projected))
-
-    def _sample(self) -> Ints:
-        """Return all nodes, or as many as fit into memory."""
-        nodes = np.arange(self.num_nodes)
-        most = max(most_nodes(self.polynomial, len(self.columns)), _LEAST_NODES)
-        if len(nodes) <= most:
-            return nodes
-        return np.unique(np.random.default_rng(0).choice(nodes, most, replace=False))
-
-    def _follow(self, terms: Terms) -> Iterator[tuple[Key, Floats]]:
-        return terms.purify()
-
-    def _scores(self, evaluated: Floats) -> Floats:
-        return self.polynomial.mean(evaluated)
+    def predict(self, node: int, projected: Floats) -> Ints:
+        """Return the class that is predicted for each of other projections of a node's columns."""
+        return np.asarray(
+            self._of_classes.mean(self._of_classes.evaluate(projected)).argmax(axis=1)
+        )
 
     def neighbours(self, node: int) -> tuple[Ints, Floats]:
         """Return the neighbours of a node, and how much its scores change without each.
@@ -311,19 +299,19 @@ class LayeredExplainer(Explainer):
         """Return the features of some nodes."""
         return np.asarray(self.reading.inputs[nodes].toarray())
 
-    def class_scores(self, node: int, projected: Floats) -> Floats:
-        """Return the scores of classes for other projections of a node's own features."""
+    def predict(self, node: int, projected: Floats) -> Ints:
+        """Return the class that is predicted for each of other projections of its own features."""
         change = self.polynomial.evaluate(projected) - self._units[node]
         outputs, last = self.reading.outputs[0], self._last
         if last is None:
-            return np.asarray(outputs[node] + self._first[node, node] * change)
+            return np.asarray((outputs[node] + self._first[node, node] * change).argmax(axis=1))
         row = self._second[[node]]
         back = self._first[row.indices][:, [node]].toarray()[:, 0]
         total = np.zeros((projected.shape[1], len(last.bias)))
         for weight, near, share in zip(row.data, row.indices, back, strict=True):
             hidden = np.maximum(outputs[near] + share * change, 0.0)
             total += weight * last.evaluate(last.project(hidden))
-        return total + last.bias
+        return np.asarray((total + last.bias).argmax(axis=1))
 
     def neighbours(self, node: int) -> tuple[Ints, Floats]:
         """Return the neighbours of a node, and what each contributes beyond an average node."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
+from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +58,15 @@ class Grid:
     means: Floats
     errors: Floats | None
 
+    def cells(self, output: int) -> list[dict[str, Any]]:
+        """Return the cells that have nodes: what they are called, and what they add to a score."""
+        names = product(*(axis.names for axis in self.axes))
+        return [
+            {"names": list(name), "contribution": float(mean), "nodes": int(count)}
+            for name, mean, count in zip(names, self.means[:, output], self.counts, strict=True)
+            if count
+        ]
+
 
 def make_grid(whole: Explanation, term: Term, levels: dict[int, tuple[int, int]]) -> Grid | None:
     """Return a term by values of its columns; ``None`` if the columns have no values."""
@@ -95,27 +105,15 @@ def describe(whole: Explanation, term: Term, output: int, top: int) -> dict[str,
     grid = make_grid(whole, term, FEW_LEVELS)
     if grid is None:
         return {"cells": []}
-    means = grid.means[:, output]
-    order = np.argsort(-np.abs(means) * np.sqrt(grid.counts), kind="stable")[:top]
-    inside: dict[str, Any] = {}
+    cells = grid.cells(output)
+    matter = sorted(cells, key=lambda cell: -abs(cell["contribution"]) * sqrt(cell["nodes"]))
     columns = [whole.columns[place] for place in term.key]
     values = [whole.inputs[:, column.places] for column in columns]
     if all(c.is_number and not _are_flags(v) for c, v in zip(columns, values, strict=True)):
         around = None if term.scope == "own" else whole.explainer.near
-        inside["slope"] = _slope([v[:, 0] for v in values], term.contributions[:, output], around)
-        if len(columns) == 1:
-            order = np.arange(len(means))
-    names = list(product(*(axis.names for axis in grid.axes)))
-    inside["cells"] = [
-        {
-            "names": list(names[cell]),
-            "contribution": float(means[cell]),
-            "nodes": int(grid.counts[cell]),
-        }
-        for cell in order
-        if grid.counts[cell]
-    ]
-    return inside
+        slope = _slope([v[:, 0] for v in values], term.contributions[:, output], around)
+        return {"slope": slope, "cells": cells if len(columns) == 1 else matter[:top]}
+    return {"cells": matter[:top]}
 
 
 def _are_flags(values: Floats) -> bool:

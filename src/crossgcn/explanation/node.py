@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crossgcn.explanation.columns import Column
+from crossgcn.explanation.columns import SCOPES, Column, score_name
 from crossgcn.explanation.polynomial import Floats
-from crossgcn.explanation.terms import SCOPES, Explanation, Term, score_name
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from crossgcn.explanation.terms import Explanation, Term
 
 _LARGEST, _SHOWN = 100, 12
 _MOST_VALUES, _MOST_CHANGES = 100, 3

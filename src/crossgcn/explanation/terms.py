@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.explanation.columns import Column
+from crossgcn.explanation.columns import Column, score_name
 from crossgcn.explanation.inside import ALL_LEVELS, Grid, describe, make_grid
+from crossgcn.explanation.node import NodeExplanation
 from crossgcn.explanation.polynomial import Floats, Ints
 from crossgcn.explanation.purify import Key
 
@@ -27,10 +28,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from crossgcn.explanation.explainers import Explainer
-    from crossgcn.explanation.node import NodeExplanation
 
 CROSS = " × "
-SCOPES = ("own", "neighbourhood", "both")
 _SHOWN = 12
 
 
@@ -177,8 +176,6 @@ class Explanation:
             node: The number of a node, or of a row of an estimator; the id of a node of a run.
             output: Position of the score; that of the predicted class by default.
         """
-        from crossgcn.explanation.node import NodeExplanation
-
         place = self.explainer.names.node(node)
         whole = self if place in self.place_of else self.explainer.explain(place)
         return NodeExplanation(whole, place, output)
@@ -282,14 +279,6 @@ def make_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     ]
     names = ["class", "term", "columns", "scope", "importance", "error", "slope", "cells"]
     return pd.DataFrame(rows, columns=names)
-
-
-def score_name(name: str, unit: str) -> str:
-    """Return what a score is for, with its unit."""
-    if unit == name:
-        return name
-    kind = name if " rather than " in name else f"class {name}"
-    return f"{kind} ({unit})"
 
 
 def make_term(

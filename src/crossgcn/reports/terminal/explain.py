@@ -9,7 +9,8 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from crossgcn.explanation.terms import CROSS, SCOPES, score_name
+from crossgcn.explanation.columns import SCOPES, score_name
+from crossgcn.explanation.terms import CROSS
 from crossgcn.reports.format import Summary, count, with_error
 from crossgcn.reports.terminal.tables import bar, make_table
 
