@@ -117,25 +117,21 @@ def multiplying_in(precision: str, device: torch.device) -> Iterator[None]:
     if device.type != "cuda":
         yield
         return
+    fast_products: AbstractContextManager[object] = nullcontext()
+    if precision != "bf16" and has_triton():
+        from crossgcn.kernels.gpu.products import FastProducts
+
+        # On tensor cores, as exactly as without them or as in TF32.
+        fast_products = FastProducts(exact=precision == "fp32")
     products = torch.backends.cuda.matmul
     before = products.fp32_precision
     products.fp32_precision = "tf32" if precision == "tf32" else "ieee"
+    in_bf16 = precision == "bf16"
     try:
         with (
-            torch.autocast(
-                "cuda", torch.bfloat16, enabled=precision == "bf16", cache_enabled=False
-            ),
-            _fast_products(precision),
+            torch.autocast("cuda", torch.bfloat16, enabled=in_bf16, cache_enabled=False),
+            fast_products,
         ):
             yield
     finally:
         products.fp32_precision = before
-
-
-def _fast_products(precision: str) -> AbstractContextManager[object]:
-    """Multiply float32 matrices on tensor cores, as exactly as without them or as in TF32."""
-    if precision == "bf16" or not has_triton():
-        return nullcontext()
-    from crossgcn.kernels.gpu.products import FastProducts
-
-    return FastProducts(exact=precision == "fp32")
