@@ -29,8 +29,11 @@ def assert_refused(done: CompletedProcess[str], *fragments: str) -> None:
         ("train --epcohs 3", ("No such option: --epcohs", "--epochs")),
         ("train --epochs many", ("--epochs", "valid integer")),
         ("train --splits rnadom", ("splits", "'rnadom'", "random")),
-        ("train citeseer cora", ("cora is for tables of your own", "NODES.csv and EDGES.csv")),
-        ("train --target y", ("--target y is for tables of your own", "in place of citeseer")),
+        (
+            "train citeseer cora",
+            ("cora is one argument too many: citeseer is not a table", "NODES.csv and EDGES.csv"),
+        ),
+        ("train --target y", ("--target y is one argument too many", "in place of citeseer")),
         ("train nodes.csv edges.csv", ("nodes.csv is a table", "--target COLUMN")),
         ("train cora", ("cora is not on this machine", "CROSSGCN_DATA", "crossgcn data get cora")),
         ("train --splits authors", ("authors' splits of citeseer", "CROSSGCN_DATA", "--splits")),

@@ -168,8 +168,8 @@ def test_a_split_column_is_kept_to(crossgcn: Command, tables: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("train cora edges.csv", "edges.csv is for tables of your own: leave it out"),
-        ("train citeseer --target buys", "--target buys is for tables of your own"),
+        ("train cora edges.csv", "edges.csv is one argument too many: cora is not a table"),
+        ("train citeseer --target buys", "--target buys is one argument too many"),
         ("train nodes.csv edges.csv", "give the column to predict as --target COLUMN"),
         ("train nodes.txt", "unknown dataset 'nodes.txt'"),
         ("check nodes.csv --categorical agee", "there is no column 'agee': did you mean 'age'"),

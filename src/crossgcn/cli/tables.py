@@ -122,7 +122,7 @@ class Dataset:
             if (name, value) not in (allowed or {}).items():
                 given.append(f"{option_name(name)} {value}")
         if given:
-            raise BadInput(f"{given[0]} is for tables of your own: leave it out{reason}")
+            raise BadInput(f"{given[0]} is one argument too many: {reason}")
 
 
 def read_dataset(
@@ -143,8 +143,8 @@ def read_dataset(
     is_known = path in TABLES
     if not is_known and not path.lower().endswith(TABLE_ENDINGS):
         found.refuse_more(
-            f", or give two files, NODES.csv and EDGES.csv, in place of {path} (their names end "
-            f"in {', '.join(TABLE_ENDINGS)})"
+            f"{path} is not a table; leave it out, or give two files, NODES.csv and EDGES.csv, in "
+            f"place of {path} (names of tables end in {', '.join(TABLE_ENDINGS)})"
         )
         return found
     with status(f"reading {path}"):
@@ -157,7 +157,8 @@ def read_dataset(
             table = read_hop_file(Path(path))
             target = table.plan.target
             found.refuse_more(
-                f": {path} holds columns of crossgcn hops, with edges and target {target!r}",
+                f"{path} holds columns of crossgcn hops, with edges and target {target!r}; leave "
+                "it out, or give it to hops",
                 allowed={"target": target},
             )
             return replace(found, graph=table, hop_table=table)
