@@ -187,7 +187,9 @@ def test_standardised_columns_of_neighbourhoods_have_mean_0_and_deviation_1() ->
     torch.manual_seed(1)
     x = torch.cat([(torch.rand(200, 3) < 0.2).float(), 1000 * torch.randn(200, 1)], dim=1)
     source = (x, torch.randint(200, (2, 900)))
-    columns = HopColumns(*source, smoothing=Smoothing.none(4, 2)).without_labels
+    columns = HopColumns(
+        *source, smoothing=Smoothing(torch.zeros(4), torch.zeros(2))
+    ).without_labels
     assert isinstance(columns, Tensor)
     scaled = standardise(columns, fit_scale(columns, 4))
     assert isinstance(scaled, Tensor)

@@ -73,11 +73,6 @@ class Smoothing(NamedTuple):
     prior: Tensor
     strength: Tensor
 
-    @classmethod
-    def none(cls, num_features: int, num_blocks: int) -> Smoothing:
-        """Return the smoothing that leaves means as they are, and 0 where there are none."""
-        return cls(torch.zeros(num_features), torch.zeros(num_blocks))
-
 
 class Neighbourhood:
     """Sums and means over the neighbours of every node, without the node itself.

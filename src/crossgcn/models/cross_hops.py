@@ -101,8 +101,8 @@ class CrossHops(NodeClassifier):
         self.plan, self.bags = plan, bags
         self.register_buffer("center", torch.zeros(plan.num_columns))
         self.register_buffer("deviation", torch.ones(plan.num_columns))
-        for name, value in Smoothing.none(in_channels, plan.num_blocks)._asdict().items():
-            self.register_buffer(name, value)
+        self.register_buffer("prior", torch.zeros(in_channels))
+        self.register_buffer("strength", torch.zeros(plan.num_blocks))
         self.reset_parameters()
 
     def set_scale(self, scale: Scale, smoothing: Smoothing | None = None) -> None:
