@@ -204,7 +204,7 @@ def test_pipes_are_refused_before_they_are_waited_for(tmp_path: Path, name: str)
     path = tmp_path / name if name.startswith("pipe") else Path(name)
     if name.startswith("pipe"):
         os.mkfifo(path)
-    with pytest.raises(BadInput, match=r"is a pipe or device, .*write the nodes to a f"):
+    with pytest.raises(BadInput, match=r"is a pipe or device, .*give the nodes as a file"):
         read_table(path, "nodes")
 
 
@@ -261,10 +261,10 @@ def test_a_file_that_may_not_be_read_is_refused(
 
 
 def test_a_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"n.csv does not exist; give the table of edges"):
+    with pytest.raises(BadInput, match=r"n.csv does not exist; give the edges as a file"):
         read_table(tmp_path / "n.csv", "edges")
     (tmp_path / "n.csv").mkdir()
-    with pytest.raises(BadInput, match=r"n.csv is a folder; write the nodes to a file"):
+    with pytest.raises(BadInput, match=r"n.csv is a folder; give the nodes as a file"):
         read_table(tmp_path / "n.csv", "nodes")
 
 

@@ -369,18 +369,9 @@ def isolated_node(tables: CheckedTables) -> None:
 
 
 RULES: tuple[Rule, ...] = (
-    *(text_encoding, missing_id, duplicate_id, no_target, rare_classes),
-    *(
-        unknown_split,
-        unfilled_split,
-        gives_target_away,
-        no_feature,
-        not_a_number,
-        not_a_date,
-        ambiguous_value,
-    ),
-    *(missing_word, mixed_column, edge_ends, bad_edge_weight, repeated_edge),
-    isolated_node,
+    *(text_encoding, missing_id, duplicate_id, no_target, rare_classes, unknown_split),
+    *(unfilled_split, gives_target_away, no_feature, not_a_number, not_a_date, ambiguous_value),
+    *(missing_word, mixed_column, edge_ends, bad_edge_weight, repeated_edge, isolated_node),
 )
 """All rules, in the order of their problems; without edges, those about edges find nothing."""
 

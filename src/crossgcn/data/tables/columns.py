@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from crossgcn.data.tables.cells import CODE, SPLIT_WORDS, are_whole, plain_id, quote
+from crossgcn.data.tables.cells import CODE, SPLIT_WORDS, are_whole, quote
 from crossgcn.data.tables.kinds.base import MIN_SHARE_OF_KIND
 from crossgcn.data.tables.table import INDEX_COLUMN, Distinct, Table
 from crossgcn.errors import BadInput
@@ -74,10 +74,10 @@ def find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple[
     )
     candidates = [*by_name, *different]
     if edges is not None:
-        ends = [set(map(plain_id, edges.distinct(name).values)) for name in edges.columns]
-        held = {name: _share_of_ends(nodes.distinct(name), ends) for name in candidates}
+        shares = {name: _shares_known(edges, nodes.distinct(name)) for name in candidates}
+        held = {name: sorted([0.0, *shares[name].values()])[-2] for name in candidates}
         least = 1.0 if max(held.values(), default=0.0) == 1 else MIN_SHARE_KNOWN
-        fitting = [name for name in held if held[name] >= least]
+        fitting = [name for name in held if held[name] >= least]  # by the second best of the ends
         if len(fitting) > 1:
             raise BadInput(
                 f"{nodes.name}: columns {_listed(fitting)} could both be the ids, since the ends "
@@ -102,82 +102,86 @@ def _share_different(distinct: Distinct) -> float:
     return float((~distinct.missing).sum()) / max(distinct.num_present, 1)
 
 
-def _share_of_ends(ids: Distinct, ends: list[set[str]]) -> float:
-    """Return the share of ends among the ids, for the edge column that fits second best."""
-    values = set(map(plain_id, ids.values))
-    shares = sorted(len(values & column) / len(column) for column in ends)
-    return shares[-2] if len(shares) > 1 else 0.0
+def _shares_known(edges: Table, ids: Distinct) -> dict[str, float]:
+    """Return the share of cells of each column of edges that hold one of the ids."""
+    known = set(ids.ids)
+    shares = {}
+    for name in edges.columns:
+        distinct = edges.distinct(name)
+        is_known = np.array([each in known for each in distinct.ids], bool)
+        shares[name] = distinct.num_cells(is_known) / len(edges)
+    return shares
 
 
 def find_edge_columns(
     edges: Table,
-    known: Set[str],
+    ids: Distinct,
     source_column: str | None = None,
     destination_column: str | None = None,
     weight_column: str | None = None,
-) -> tuple[dict[str, str | None], list[str]]:
+) -> tuple[dict[str, str], list[str]]:
     """Return the columns of both ends and of the weight, and how each was found.
 
-    ``known`` are the ids of the nodes; the rest are the user's choices.
+    Args:
+        ids: The column of node ids; the other arguments are the user's choices.
     """
-    ends, weight, how_weight = [source_column, destination_column], weight_column, "as chosen"
+    found, reasons = {}, []
+    weight, how = weight_column, "as chosen"
     if weight is None:
-        how_weight = "its name"
-        others = (name for name in edges.columns if name not in ends)
-        weight = next((name for name in others if _simplify(name) in WEIGHT_NAMES), None)
-    free = [name for name in edges.columns if name not in (*ends, weight)]
-    free.sort(key=lambda name: name == INDEX_COLUMN)
-    (source, destination), how = _find_ends(edges, free, known, source_column, destination_column)
-    reasons = [f"edges: {edges.name}, columns {source} and {destination}: {how}"]
+        others = (each for each in edges.columns if each not in (source_column, destination_column))
+        weight, how = (
+            next((each for each in others if _simplify(each) in WEIGHT_NAMES), None),
+            "its name",
+        )
     if weight is not None:
-        reasons.append(f"weights of edges: {edges.name}, column {weight}: {how_weight}")
-    unused = [name for name in edges.columns if name not in (source, destination, weight)]
+        found["weight_column"] = weight
+        reasons.append(f"weights of edges: {edges.name}, column {weight}: {how}")
+    free = [each for each in edges.columns if each not in (weight, INDEX_COLUMN)]
+    source, destination, how = _find_ends(edges, free, ids, source_column, destination_column)
+    found |= {"source_column": source, "destination_column": destination}
+    reasons.insert(0, f"edges: {edges.name}, columns {source} and {destination}: {how}")
+    unused = [each for each in edges.columns if each not in found.values()]
     if unused:
         reasons.append(f"not used: {edges.name}, columns {', '.join(unused)}")
-    found = {"source_column": source, "destination_column": destination}
-    return found | {"weight_column": weight}, reasons
+    return found, reasons
 
 
 def _find_ends(
-    edges: Table, free: list[str], known: Set[str], source: str | None, destination: str | None
-) -> tuple[tuple[str, str], str]:
-    """Return both ends of edges: chosen, by their names, or the only columns that hold ids."""
+    edges: Table, free: list[str], ids: Distinct, source: str | None, destination: str | None
+) -> tuple[str, str, str]:
+    """Return both ends of edges, and how they were found.
+
+    They are chosen, or the only columns that hold ids, or told by their names.
+    """
     if source is not None and destination is not None:
-        return (source, destination), "as chosen"
-    wanted = 2 - (source is not None) - (destination is not None)
-    plain = {*map(plain_id, known)}
-    holding = [
-        name for name in free if _share_known(edges.distinct(name), plain) >= MIN_SHARE_KNOWN
-    ]
-    by_name = holding if len(holding) >= wanted else free
+        return source, destination, "as chosen"
     chosen = {"--source-column": source, "--destination-column": destination}
-    options = " and ".join(option for option, given in chosen.items() if given is None)
+    options = [option for option, column in chosen.items() if column is None]
+    free = [name for name in free if name not in chosen.values()]
+    shares = _shares_known(edges, ids)
+    holding = [name for name in free if shares[name] >= MIN_SHARE_KNOWN]
+    likely = holding if len(holding) >= len(options) else free
     pairs = [
         (first, second)
-        for first in ([source] if source else by_name)
-        for second in ([destination] if destination else by_name)
+        for first in ([source] if source else likely)
+        for second in ([destination] if destination else likely)
         if f"{_simplify_end(first)} {_simplify_end(second)}" in EDGE_NAMES
     ]
     if len(pairs) == 1:
-        return pairs[0], "their names"
-    if len(holding) > wanted:
+        return *pairs[0], "their names"
+    if len(holding) > len(options):
         raise BadInput(
             f"{edges.name}: columns {_listed(holding)} could all be ends of edges, since each "
-            f"holds ids of nodes; choose with {options}"
+            f"holds ids of nodes; choose with {' and '.join(options)}"
         )
-    if len(holding) < wanted:
+    if len(holding) < len(options):
         raise BadInput(
             f"{edges.name}: an edge has two ends, and of the columns {', '.join(edges.columns)} "
-            f"{len(holding) or 'none'} hold(s) ids of nodes, such as {quote(min(known))}; choose "
-            f"them with {options}"
+            f"{len(holding) or 'none'} hold(s) ids of nodes, such as {quote(ids.values[0])}; "
+            f"choose them with {' and '.join(options)}"
         )
     ends = iter(holding)
-    return (source or next(ends), destination or next(ends)), "they hold ids of nodes"
-
-
-def _share_known(distinct: Distinct, ids: Set[str]) -> float:
-    is_known = np.array([plain_id(value) in ids for value in distinct.values], bool)
-    return distinct.num_cells(is_known) / len(distinct.codes)
+    return source or next(ends), destination or next(ends), "they hold ids of nodes"
 
 
 def find_split_column(nodes: Table, taken: Set[str]) -> str | None:

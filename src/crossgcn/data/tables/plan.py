@@ -188,9 +188,8 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
     found: dict[str, Any] = {"id_column": id_column}
     reasons = [f"ids of nodes: {nodes.name}, column {id_column}: {how}"]
     if edges is not None:
-        ids = set(nodes.distinct(id_column).values)
         given = {choice: name for name, choice in choices.edge_columns()}
-        ends, reasons_of_ends = find_edge_columns(edges, ids, **given)
+        ends, reasons_of_ends = find_edge_columns(edges, nodes.distinct(id_column), **given)
         found |= ends
         reasons += reasons_of_ends
     split_column = choices.split_column or find_split_column(nodes, taken | {id_column})

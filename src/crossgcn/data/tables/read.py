@@ -66,15 +66,18 @@ def read_table(source: Path | str | pd.DataFrame | Table, role: str) -> Table:
 
 def _read_file(path: Path, name: str, role: str) -> Table:
     endings = ", ".join(DELIMITED + PARQUET + WORKBOOKS)
-    if name == "-" or (path.exists() and not path.is_file()):
-        what = "a folder" if path.is_dir() else "a pipe or device, which is not read"
-        raise BadInput(f"{name} is {what}; write the {role} to a file ending in {endings}")
-    read = {DELIMITED: read_delimited, PARQUET: read_parquet, WORKBOOKS: read_workbook}
-    for known, reader in read.items():
-        if path.name.lower().endswith(known):
-            if not path.exists():
-                raise BadInput(f"{name} does not exist; give the table of {role}")
-            return reader(path, name)
+    if not path.is_file():
+        what = "does not exist"
+        if name == "-" or path.exists():
+            what = "is a folder" if path.is_dir() else "is a pipe or device, which is not read"
+        raise BadInput(f"{name} {what}; give the {role} as a file ending in {endings}")
+    ending = path.name.lower()
+    if ending.endswith(DELIMITED):
+        return read_delimited(path, name)
+    if ending.endswith(PARQUET):
+        return read_parquet(path, name)
+    if ending.endswith(WORKBOOKS):
+        return read_workbook(path, name)
     raise BadInput(
         f"{name}: the ending {path.suffix!r} is none of {endings}; save the table as CSV, TSV or "
         "Parquet"

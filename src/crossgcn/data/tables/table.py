@@ -58,6 +58,11 @@ class Distinct:
         return list(map(str.strip, self.values))
 
     @cached_property
+    def ids(self) -> list[str]:
+        """The values as ids: ``7.0`` is ``7``."""
+        return list(map(plain_id, self.values))
+
+    @cached_property
     def counts(self) -> NDArray[np.int64]:
         """Number of cells of each value."""
         return np.bincount(self.codes, minlength=len(self.values))
@@ -168,7 +173,7 @@ class Table:
         if len(lost):
             plain = pd.Series(np.arange(len(ids)), [plain_id(name) for name in ids])
             plain = plain[~plain.index.duplicated(keep=False)]
-            others = [plain_id(distinct.values[at]) for at in lost]
+            others = [distinct.ids[at] for at in lost]
             found[lost] = plain.reindex(others, fill_value=-1).to_numpy()
         return found[distinct.codes]
 
