@@ -97,16 +97,17 @@ ERRORS: dict[str, list[Case]] = {
         ),
     ],
     "no-feature": [(nodes_with()[["id", "buys"]], E, {}, "no column is left to learn from")],
-    "not-a-number": [
+    "wrong-cell": [
         (nodes_with(size={5: "unknown"}), E, {}, "row 6.*'unknown'.*--missing unknown"),
         (nodes_with(size={5: "1e400"}), E, {}, "'1e400' is not a finite number"),
-        (nodes_with(buys=["x", *NUMBERS[1:]]), E, {}, "row 1, column buys: 'x' is not a finite"),
-    ],
-    "not-a-date": [
         (
             nodes_with(day=[f"{i % 28 + 1}.5.2024" for i in range(59)] + ["31.2.2024"]),
             *(E, {}, r"row 60.*'31\.2\.2024' is not a date written %d\.%m\.%Y"),
-        )
+        ),
+        (nodes_with(size=[f"{i} %" for i in range(59)] + ["7"]), E, {}, "'7' has no percent sign"),
+    ],
+    "wrong-target": [
+        (nodes_with(buys=["x", *NUMBERS[1:]]), E, {}, "row 1, column buys: 'x' is not a finite")
     ],
     "missing-edge-end": [(nodes_with(), edges_with(("u1", "")), {}, "edge has only one end")],
     "unknown-edge-end": [
@@ -207,7 +208,7 @@ def test_random_tables_set_off_no_error(seed: int) -> None:
 
 def test_the_same_problem_in_many_columns_is_reported_once() -> None:
     names = {f"size{i}": [*NUMBERS[1:], "unknown"] for i in range(6)}
-    (found,) = [each for each in check(nodes_with(**names), E) if each.kind == "not-a-number"]
+    (found,) = [each for each in check(nodes_with(**names), E) if each.kind == "wrong-cell"]
     assert "likewise columns size1, size2" in found.message and found.count == 6
 
 

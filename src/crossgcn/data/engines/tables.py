@@ -73,14 +73,15 @@ def load_engine_tables(
         sample = _read(engine, rows_of_edges.limit(SAMPLE_ROWS), edges, "edges")
         table = _read(engine, rows_of_nodes, nodes, "nodes")
         plan = make_plan(table, sample, choices)
-        problems = check_tables(CheckedTables(table, None, plan))
+        tables = CheckedTables(table, None, plan)
+        problems = check_tables(tables)
         refuse_errors(problems, table.name)
         show("reading the edges")
         ids = table.frame[plan.id_column].tolist()
         edge_index, weights = number_edges(engine, rows_of_edges, edges, plan, ids, directed)
     show("encoding the nodes")  # DuckDB has given back its memory
     edge_weight = None if plan.weight_column is None else weights
-    return encode_graph(table, plan, problems, edge_index, edge_weight, directed=directed)
+    return encode_graph(tables, problems, edge_index, edge_weight, directed=directed)
 
 
 def _read(engine: Engine, table: ir.Table, name: str, role: str) -> Table:

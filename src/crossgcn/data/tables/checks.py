@@ -19,7 +19,6 @@ from crossgcn.data.tables.cells import (
     find_ambiguous_points,
     quote,
 )
-from crossgcn.data.tables.kinds.date import find_date_formats, parse_dates
 from crossgcn.data.tables.kinds.numeric import MAX_CODES
 from crossgcn.data.tables.labels import MIN_TO_SPLIT, Labels, role_of_values
 from crossgcn.data.tables.plan import ColumnKind
@@ -205,55 +204,44 @@ def no_feature(tables: CheckedTables) -> None:
         tables.add("error", "no-feature", message, remedy)
 
 
-def not_a_number(tables: CheckedTables) -> None:
-    """Text among numbers would count as missing without a word."""
-    for name in _numeric_columns(tables):
-        distinct = tables.nodes.distinct(name)
+def wrong_cell(tables: CheckedTables) -> None:
+    """Text among numbers, dates or flags would count as missing without a word."""
+    for encoder in tables.encoder.columns:
+        distinct = tables.nodes.distinct(encoder.column)
+        for wrong, message, remedy in encoder.find_wrong(distinct):
+            words = sorted({text for text in compress(distinct.texts, wrong) if text.isalpha()})
+            if words and not tables.trained:
+                remedy += f", or give --missing {words[0]} if it means a missing value"
+            rows = wrong[distinct.codes]
+            tables.add("error", "wrong-cell", message, remedy, encoder.column, rows)
+
+
+def wrong_target(tables: CheckedTables) -> None:
+    """A node whose number is not one would silently not train."""
+    target, labels = tables.plan.target, tables.labels
+    if target is not None and labels is not None and labels.numbers is not None:
+        distinct = tables.nodes.distinct(target)
         wrong = ~np.isfinite(distinct.numbers) & ~distinct.missing
-        words = sorted({text for text in compress(distinct.texts, wrong) if text.isalpha()})
-        added = f"give --missing {words[0]} if it means a missing value, " if words else ""
-        remedy = f"write a number such as 1234.5, {added}or leave the cell empty"
-        if name == tables.plan.target:
-            remedy += ", or give --task classification to predict classes"
         message = "{value} is not a finite number"
-        tables.add("error", "not-a-number", message, remedy, name, wrong[distinct.codes])
-
-
-def _numeric_columns(tables: CheckedTables) -> list[str]:
-    """Return the columns that are read as numbers; the last is the target of a regression."""
-    plan = tables.plan
-    names = [column.name for column in plan.features if column.kind == "numeric"]
-    return names if plan.target is None or plan.task != "regression" else [*names, plan.target]
-
-
-def not_a_date(tables: CheckedTables) -> None:
-    """Text among dates would count as missing without a word."""
-    for column in tables.plan.features:
-        if column.kind != "date":
-            continue
-        distinct = tables.nodes.distinct(column.name)
-        written = find_date_formats([text for text, _ in distinct.present])[0][0]
-        wrong = parse_dates(distinct.texts, written).isna().to_numpy() & ~distinct.missing
-        message = f"{{value}} is not a date written {written} as others are"
         remedy = (
-            "write all dates as 2024-05-17, leave the cell empty, or take the column as text with "
-            "--categorical {column}"
+            "write a number such as 1234.5, leave the cell empty, or give --task classification "
+            "to predict classes"
         )
-        tables.add("error", "not-a-date", message, remedy, column.name, wrong[distinct.codes])
+        tables.add("error", "wrong-target", message, remedy, target, wrong[distinct.codes])
 
 
 def ambiguous_value(tables: CheckedTables) -> None:
     """6.059 between thousands would be read as 6."""
-    for name in _numeric_columns(tables):
-        distinct = tables.nodes.distinct(name)
-        if not distinct.typed and distinct.style.decimal == ".":
+    for column in tables.plan.features:
+        distinct = tables.nodes.distinct(column.name)
+        if column.kind == "numeric" and not distinct.typed and distinct.style.decimal == ".":
             message = (
                 "{value} is read with a decimal point, though every point has three digits after "
                 "it, as between thousands"
             )
             remedy = "if thousands are meant, write the numbers without the point"
             rows = find_ambiguous_points(distinct.texts)[distinct.codes]
-            tables.add("warning", "ambiguous-value", message, remedy, name, rows)
+            tables.add("warning", "ambiguous-value", message, remedy, column.name, rows)
 
 
 def missing_word(tables: CheckedTables) -> None:
@@ -316,7 +304,7 @@ def edge_ends(tables: CheckedTables) -> None:
         f"{{value}} is not a node: {count:,} of {unknown.size:,} ends of edges are not in column "
         f"{show_name(plan.id_column)} of {tables.nodes.name}, which has ids such as {an_id}"
     )
-    if tables.known_ids:
+    if tables.trained:
         message += f", nor among the {len(tables.known_ids):,} nodes trained on"
     severity: Severity = "error"
     if 2 * count > unknown.size:
@@ -326,7 +314,7 @@ def edge_ends(tables: CheckedTables) -> None:
         )
     elif plan.unknown_ids == "refuse":
         remedy = "add the node, correct the id, or delete the edge"
-        remedy += "" if tables.known_ids else "; --unknown-ids drop leaves such edges out"
+        remedy += "" if tables.trained else "; --unknown-ids drop leaves such edges out"
     else:
         severity, remedy = "warning", "such edges are left out; add the node, or correct the id"
     for column, rows in zip(columns, unknown, strict=True):
@@ -370,14 +358,16 @@ def isolated_node(tables: CheckedTables) -> None:
 
 RULES: tuple[Rule, ...] = (
     *(text_encoding, missing_id, duplicate_id, no_target, rare_classes, unknown_split),
-    *(unfilled_split, gives_target_away, no_feature, not_a_number, not_a_date, ambiguous_value),
+    *(unfilled_split, gives_target_away, no_feature, wrong_cell, wrong_target, ambiguous_value),
     *(missing_word, mixed_column, edge_ends, bad_edge_weight, repeated_edge, isolated_node),
 )
 """All rules, in the order of their problems; without edges, those about edges find nothing."""
 
 
-NEW_NODES: tuple[Rule, ...] = (missing_id, duplicate_id, known_id, edge_ends, bad_edge_weight)
-"""The rules for new nodes of a trained model; its encoder refuses other cells."""
+NEW_NODES: tuple[Rule, ...] = (
+    *(missing_id, duplicate_id, known_id, wrong_cell, edge_ends, bad_edge_weight),
+)
+"""The rules for new nodes of a trained model."""
 
 
 def check_tables(tables: CheckedTables, rules: Sequence[Rule] = RULES) -> list[Problem]:

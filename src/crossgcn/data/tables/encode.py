@@ -102,8 +102,8 @@ class TableEncoder(BaseModel):
     def transform(self, nodes: Table) -> sparse.csr_array:
         """Return the features of each row, float32 ``[rows, features]``, sorted within rows.
 
-        Columns are found by their headers; other columns are ignored. Refuse a missing column,
-        and cells that are not the numbers, dates or flags they should be.
+        Columns are found by their headers; other columns are ignored. Cells that are not the
+        numbers, dates or flags they should be count as missing. Refuse a missing column.
         """
         nodes = nodes.with_missing_words(self.missing)
         headers = set(nodes.columns)
@@ -116,7 +116,9 @@ class TableEncoder(BaseModel):
             )
         blocks: list[Any] = [sparse.coo_array((len(nodes), 0), dtype=np.float32)]
         # Entries only: the row starts of two thousand flags would be a dense matrix.
-        blocks += [column.encode(nodes).tocoo() for column in self.columns]
+        for column in self.columns:
+            distinct = nodes.distinct(column.column)
+            blocks.append(column.encode_values(distinct)[distinct.codes].tocoo())
         features = sparse.csr_array(sparse.hstack(blocks))
         features.eliminate_zeros()
         return features

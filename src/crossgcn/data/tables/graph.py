@@ -72,12 +72,11 @@ def load_tables(
     tables = CheckedTables(node_table, edge_table, plan)
     problems = check_tables(tables)
     refuse_errors(problems, node_table.name)
-    return encode_graph(tables.nodes, plan, problems, *tables.usable_edges())
+    return encode_graph(tables, problems, *tables.usable_edges())
 
 
 def encode_graph(
-    nodes: Table,
-    plan: TablePlan,
+    tables: CheckedTables,
     problems: Sequence[Problem],
     edge_index: NDArray[np.int64],
     edge_weight: NDArray[np.float32] | None,
@@ -85,7 +84,8 @@ def encode_graph(
     directed: bool = False,
 ) -> TableGraph:
     """Encode a table of nodes that was checked, and edges between its rows, as a graph."""
-    encoder, labels = TableEncoder.fit(nodes, plan), read_labels(nodes, plan)
+    nodes, plan, encoder = tables.nodes, tables.plan, tables.encoder
+    labels = read_labels(nodes, plan)
     roles = read_roles(nodes, plan.split_column, labels)
     data = Data(
         x=as_features(encoder.transform(nodes)),
@@ -205,12 +205,13 @@ def load_new_tables(
             f"{edge_table.name}: the model was trained without edges and has no use for any; "
             "leave them out, or train it with a table of edges"
         )
-    tables = CheckedTables(node_table, edge_table, plan, known_ids)
+    x = encoder.transform(node_table)
+    tables = CheckedTables(node_table, edge_table, plan, encoder, known_ids)
     refuse_errors(check_tables(tables, NEW_NODES), node_table.name)
     ends, edge_weight = tables.usable_edges()
     planned = {INDEX_COLUMN, *(column.name for column in plan.columns)}
     return NewNodes(
-        x=encoder.transform(node_table),
+        x=x,
         ids=tuple(node_table.frame[plan.id_column]),
         edges=ends,
         edge_weight=edge_weight,

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from crossgcn.data.tables.cells import MAX_VALUE_LENGTH, quote
+from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.labels import Labels, read_labels
 from crossgcn.data.tables.plan import TablePlan
 from crossgcn.data.tables.table import Mask, Table
@@ -71,12 +72,14 @@ class CheckedTables:
 
     Attributes:
         nodes: With the plan's words for a missing value.
-        known_ids: Nodes that a model was trained on, if the tables are of new ones.
+        trained: The encoder of a trained model, if the tables are of new nodes.
+        known_ids: The nodes it was trained on.
     """
 
     nodes: Table
     edges: Table | None
     plan: TablePlan
+    trained: TableEncoder | None = None
     known_ids: Sequence[str] = ()
     problems: list[Problem] = field(default_factory=list)
 
@@ -121,6 +124,11 @@ class CheckedTables:
         self.problems.append(
             Problem(kind, severity, table.name, message, remedy, row, column, value, count or 1)
         )
+
+    @cached_property
+    def encoder(self) -> TableEncoder:
+        """How columns become features."""
+        return self.trained or TableEncoder.fit(self.nodes, self.plan)
 
     @cached_property
     def labels(self) -> Labels | None:

@@ -18,7 +18,6 @@ from crossgcn.data.tables.cells import (
     find_number_style,
     parse_numbers,
     plain_id,
-    quote,
 )
 from crossgcn.errors import BadInput
 
@@ -183,16 +182,6 @@ class Table:
         """Return the same table with other words for a missing value."""
         words_of_columns = of_columns or {}
         return replace(self, missing_words=frozenset(words), words_of_columns=words_of_columns)
-
-    def refuse_cells(self, column: str, wrong: Mask, message: str, remedy: str) -> None:
-        """Raise an error about the first wrong cell of a column, ``{value}``, if there is one."""
-        rows = np.flatnonzero(wrong)
-        if len(rows):
-            what = message.format(value=quote(str(self.frame[column].iloc[rows[0]])))
-            raise BadInput(
-                f"{self.name}, row {self.row_number(rows[0])}, column {column}: {what} "
-                f"({len(rows)} such in all); {remedy}"
-            )
 
     def require(self, column: str) -> str:
         """Return the column's name, or raise an error that suggests similar headers."""

@@ -10,13 +10,16 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 from scipy import sparse
 
-from crossgcn.data.tables.table import Distinct, Table
+from crossgcn.data.tables.table import Distinct, Mask
 
 MIN_SHARE_OF_KIND = 0.9
 """Share of numbers, or of dates, that decides the kind of a column."""
 
 Inference = tuple[str, str] | None
 """A kind, or ``ignored``, and a short reason; None if other kinds are to be tried."""
+
+Wrong = tuple[Mask, str, str]
+"""Which values are wrong, what is wrong with each ``{value}``, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +56,13 @@ class ColumnEncoder(BaseModel):
     def encode_values(self, distinct: Distinct) -> sparse.csr_array:
         """Return the features of each different value, float32 ``[values, features]``."""
 
-    def refuse_cells(self, nodes: Table) -> None:
-        """Refuse cells of another table that cannot be encoded."""
+    def find_wrong(self, distinct: Distinct) -> list[Wrong]:
+        """Return the values that cannot be encoded; by default, every value can."""
+        return []
 
     def find_unseen(self, distinct: Distinct) -> Unseen | None:
         """Return the values of another table that count as ``(other)``, if any."""
         return None
-
-    def encode(self, nodes: Table) -> sparse.csr_array:
-        """Return the features of each cell, float32 ``[rows, features]``; refuse wrong cells."""
-        self.refuse_cells(nodes)
-        distinct = nodes.distinct(self.column)
-        return self.encode_values(distinct)[distinct.codes]
 
 
 def ones_at(rows: Any, features: Any, shape: tuple[int, int]) -> sparse.csr_array:

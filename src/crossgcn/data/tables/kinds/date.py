@@ -9,10 +9,10 @@ from typing import Literal
 import pandas as pd
 from scipy import sparse
 
-from crossgcn.data.tables.kinds.base import MIN_SHARE_OF_KIND, ColumnEncoder, Inference
+from crossgcn.data.tables.kinds.base import MIN_SHARE_OF_KIND, ColumnEncoder, Inference, Wrong
 from crossgcn.data.tables.kinds.numeric import NumberEncoder
 from crossgcn.data.tables.kinds.words import WordEncoder
-from crossgcn.data.tables.table import Distinct, Table
+from crossgcn.data.tables.table import Distinct
 
 DATE_FORMATS = (
     *("%Y-%m-%d", "%Y-%m", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%m.%d.%Y"),
@@ -99,14 +99,13 @@ class DateEncoder(ColumnEncoder):
         ]
         return sparse.csr_array(sparse.hstack(blocks))
 
-    def refuse_cells(self, nodes: Table) -> None:
-        """Refuse cells that are no dates as in training."""
-        distinct = nodes.distinct(self.column)
+    def find_wrong(self, distinct: Distinct) -> list[Wrong]:
+        """Return the values that are no dates in the format of the others."""
         wrong = parse_dates(distinct.texts, self.written).isna().to_numpy() & ~distinct.missing
         example = pd.Timestamp("2024-05-17").strftime(self.written)
-        message = f"{{value}} is not a date written as in training, such as {example}"
-        remedy = "write the column as in the table trained on, or leave the cell empty"
-        nodes.refuse_cells(self.column, wrong[distinct.codes], message, remedy)
+        message = f"{{value}} is not a date written {self.written} as others are, such as {example}"
+        remedy = "write all dates alike, or leave the cell empty"
+        return [(wrong, message, remedy)]
 
 
 def _split_dates(distinct: Distinct, written: str, earliest: str) -> list[pd.Series[str]]:

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 
-from crossgcn.data.tables.kinds.base import ColumnEncoder, Inference
-from crossgcn.data.tables.table import Distinct, Mask, Table
+from crossgcn.data.tables.kinds.base import ColumnEncoder, Inference, Wrong
+from crossgcn.data.tables.table import Distinct
 
 NOT_SET, SET = ("0", "0.0", "false"), ("1", "1.0", "true")
 """What a column of flags holds, in lower case; yes and no are categories."""
@@ -47,9 +47,8 @@ class FlagEncoder(ColumnEncoder):
         features = np.stack([distinct.is_one_of(set(SET)), distinct.missing], axis=1)
         return sparse.csr_array(features[:, : 1 + self.has_missing].astype(np.float32))
 
-    def refuse_cells(self, nodes: Table) -> None:
-        """Refuse words that are no flag."""
-        distinct = nodes.distinct(self.column)
-        is_flag: Mask = distinct.missing | distinct.is_one_of({*NOT_SET, *SET})
+    def find_wrong(self, distinct: Distinct) -> list[Wrong]:
+        """Return the words that are no flag."""
+        is_flag = distinct.missing | distinct.is_one_of({*NOT_SET, *SET})
         remedy = "write 1 or 0, true or false, or leave the cell empty"
-        nodes.refuse_cells(self.column, ~is_flag[distinct.codes], "{value} is not a flag", remedy)
+        return [(~is_flag, "{value} is not a flag", remedy)]

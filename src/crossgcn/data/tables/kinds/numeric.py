@@ -15,10 +15,11 @@ from crossgcn.data.tables.kinds.base import (
     MIN_SHARE_OF_KIND,
     ColumnEncoder,
     Inference,
+    Wrong,
     ones_at,
 )
 from crossgcn.data.tables.kinds.ranges import choose_ranges
-from crossgcn.data.tables.table import Distinct, Table
+from crossgcn.data.tables.table import Distinct
 
 MAX_CODES = 12
 """Whole numbers with at most this many different values are codes, unless they count things."""
@@ -170,25 +171,22 @@ class NumberEncoder(ColumnEncoder):
             ranks = np.interp(numbers / unit, known / unit, np.array(self.ranks))
         return np.asarray(np.nan_to_num(ranks).clip(-0.5, 0.5))
 
-    def refuse_cells(self, nodes: Table) -> None:
-        """Refuse cells that are written otherwise than in training, or are no finite numbers."""
-        distinct = nodes.distinct(self.column)
-        numbers = distinct.read_numbers(self.style)
+    def find_wrong(self, distinct: Distinct) -> list[Wrong]:
+        """Return the values that are written otherwise than in training, or not finite."""
         is_checked = ~distinct.missing & (not distinct.typed or self.style.sign == "%")
         reasons = [
             find_contradiction(text, self.style) if checked else None
             for text, checked in zip(distinct.texts, is_checked, strict=True)
         ]
+        others = f"numbers{self.style}" if str(self.style) else "plain numbers"
+        found: list[Wrong] = []
         for reason in filter(None, dict.fromkeys(reasons)):
-            wrong = np.array([each == reason for each in reasons])[distinct.codes]
-            trained = f"numbers{self.style}" if str(self.style) else "plain numbers"
-            message = f"{{value}} {reason}, and the model was trained on {trained}"
-            remedy = "write the column as in the table trained on"
-            nodes.refuse_cells(self.column, wrong, message, remedy)
-        for what, wrong in (("number", np.isnan(numbers)), ("finite number", np.isinf(numbers))):
-            cells = (wrong & ~distinct.missing)[distinct.codes]
-            remedy = "write the number as in the table trained on, or leave the cell empty"
-            nodes.refuse_cells(self.column, cells, f"{{value}} is not a {what}", remedy)
+            wrong = np.array([each == reason for each in reasons])
+            message = f"{{value}} {reason}, and the others are {others}"
+            found.append((wrong, message, "write all numbers of the column alike"))
+        is_finite = np.isfinite(distinct.read_numbers(self.style))
+        remedy = "write a number such as 1234.5, or leave the cell empty"
+        return [*found, (~is_finite & ~distinct.missing, "{value} is not a finite number", remedy)]
 
 
 def measure(numbers: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:
