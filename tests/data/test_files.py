@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from crossgcn.data.files import (
     holding,
     is_empty,
-    read_bytes,
     read_hashed_json,
     read_json_object,
     refuse_changed_files,
@@ -70,9 +69,7 @@ def test_a_link_is_written_through(tmp_path: Path) -> None:
 
 def test_pipes_and_devices_are_neither_read_nor_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="not a regular file"):
-        read_bytes(tmp_path / "pipe")
-    with pytest.raises(BadInput, match="pipe: cannot be read"):
+    with pytest.raises(BadInput, match=r"pipe: cannot be read \(not a regular file\)"):
         read_json_object(tmp_path / "pipe", "give another", "make it again")
     with pytest.raises(BadInput, match="pipe: exists and is not a regular file"):
         write_json(tmp_path / "pipe", {})
@@ -140,12 +137,6 @@ def test_a_changed_or_missing_file_of_a_folder_is_noticed(tmp_path: Path) -> Non
     missing = sha256_of_files(tmp_path, ["b"])
     with pytest.raises(BadInput, match="b: is not what was written"):
         refuse_changed_files(tmp_path, missing, "")
-
-
-def test_halves_of_characters_are_no_names_of_files() -> None:
-    for name in ("\ud800", "\x00"):
-        with pytest.raises(OSError, match="not the name of a file"):
-            read_bytes(Path(name))
 
 
 def test_a_file_name_that_is_no_utf8_survives(tmp_path: Path) -> None:

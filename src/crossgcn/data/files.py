@@ -6,7 +6,6 @@ import errno
 import hashlib
 import json
 import os
-import stat
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,21 +17,6 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from crossgcn.errors import BadInput, WorkFailed
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a file; refuse pipes and devices, which may never end."""
-    # A pipe without a writer would block in open().
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        handle = os.open(path, flags)
-    except ValueError:  # half a character, or a NUL byte
-        raise OSError(errno.EINVAL, "not the name of a file", str(path)) from None
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
-        return file.read()
-
 
 PART = ".part"
 """Ending of a file that is not complete yet."""
@@ -115,7 +99,9 @@ def read_json_object(path: Path, if_missing: str, if_damaged: str) -> dict[str, 
     ``if_missing`` and ``if_damaged`` are remedies for the error messages.
     """
     try:
-        content = json.loads(read_bytes(path))
+        if path.exists() and not path.is_file():  # opening a pipe would block
+            raise OSError(errno.EINVAL, "not a regular file")
+        content = json.loads(path.read_bytes())
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); {if_missing}") from None
     except (ValueError, RecursionError) as error:
