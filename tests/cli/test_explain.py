@@ -188,6 +188,8 @@ def test_planted_pairs_and_words(crossgcn: Command) -> None:
     answer = result_of(crossgcn("explain", "words", "--top", 20, "--json"))
     pairs = [term for term in answer["terms"] if len(term["columns"]) == 2]
     assert len(pairs) == 120 and "it has 3,703 columns" in answer["reason"]
+    screen = crossgcn("explain", "words", "--top", 1).stdout
+    assert "Products of features are listed, because" in screen and "slope" in screen
     refused = crossgcn("explain", "words", "--node", "3")
     assert refused.returncode == 2 and "at most 200 columns" in refused.stderr
     assert "train cross-hops" in refused.stderr

@@ -146,8 +146,13 @@ def _sums(summary: Summary, name: str) -> Iterator[str]:
 
 
 def _inside(row: Mapping[str, Any]) -> str:
-    """Return the largest cells; of one number its lowest and highest part."""
+    """Return the largest cells; of one number its lowest and highest part.
+
+    A product of features has a slope alone.
+    """
     cells = row.get("cells", [])
+    if "slope" in row and not cells:
+        return f"slope {row['slope']:+.3g}"
     if "slope" in row and len(row["columns"]) == 1:
         known = [cell for cell in cells if not cell["names"][0].endswith(" missing")] or cells
         low, high = known[0]["contribution"], known[-1]["contribution"]
