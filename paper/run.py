@@ -20,6 +20,7 @@ from rich.progress import Progress
 from crossgcn import (
     Experiment,
     PreparedGraph,
+    RepeatedRuns,
     RunConfig,
     build_model,
     make_splits,
@@ -75,6 +76,8 @@ class Runner:
                     shown.update(task, completed=done, total=total)
 
                 self._records.update(self._train_presets(members, show))
+            if item.kind == "curves":
+                self._train_curves(list(jobs.values()))
             make = self._time if item.kind == "timing" else self._train_alone
             for job in shown.track(alone, description=f"{item.name}: alone") if alone else ():
                 self._records[job.name] = self._remember(job, make)
@@ -84,30 +87,40 @@ class Runner:
         self, jobs: Sequence[Job], on_epochs: Callable[[int, int], None]
     ) -> dict[str, Record]:
         """Train models of crossgcn on the same splits; finished runs are not repeated."""
-        first, names = jobs[0], [job.name for job in jobs]
-        data = None
-        if first.inputs != "features":
-            data = load(first.config.dataset, first.inputs, first.config.seed)
-        experiment = Experiment([job.config for job in jobs], data, folders=names)
-        out = self.out / first.config.dataset
-        out.mkdir(parents=True, exist_ok=True)
-        results = experiment.run(
-            out=out,
-            workers=self.workers,
-            threads=self.threads,
-            device=self.device.type,
-            on_epochs=on_epochs,
-        )
+        names, out = [job.name for job in jobs], self.out / jobs[0].config.dataset
+        results = self._run(_experiment(jobs), out, on_epochs)
         return {
             name: {
                 "test_accuracy": result.test_accuracy,
                 "validation_accuracy": result.validation_score,
                 "best_epoch": [record["best_epoch"] for record in result.records],
                 "environment": result.records[0]["environment"],
-                "folder": out / name,
             }
             for name, result in zip(names, results, strict=True)
         }
+
+    def _train_curves(self, jobs: Sequence[Job]) -> None:
+        """Train once more, with the test nodes in place of the validation nodes."""
+        for job in jobs:
+            experiment, out = _experiment([job]), self.out / job.config.dataset / "curves"
+            experiment.splits = [replace(each, validation=each.test) for each in experiment.splits]
+            self._run(experiment, out)
+            self._records[job.name]["curve"] = mean_curve(out / job.name)
+
+    def _run(
+        self,
+        experiment: Experiment,
+        out: Path,
+        on_epochs: Callable[[int, int], None] | None = None,
+    ) -> list[RepeatedRuns]:
+        out.mkdir(parents=True, exist_ok=True)
+        return experiment.run(
+            out=out,
+            workers=self.workers,
+            threads=self.threads,
+            device=self.device.type,
+            on_epochs=on_epochs,
+        )
 
     def _remember(self, job: Job, make: Callable[[Job], Record]) -> Record:
         """Read the record of a job, or do the job and write it."""
@@ -183,6 +196,14 @@ class Runner:
         }
 
 
+def _experiment(jobs: Sequence[Job]) -> Experiment:
+    """Return an experiment of models of crossgcn on the same splits and inputs."""
+    first, data = jobs[0], None
+    if first.inputs != "features":
+        data = load(first.config.dataset, first.inputs, first.config.seed)
+    return Experiment([job.config for job in jobs], data, folders=[job.name for job in jobs])
+
+
 def _collect(plan: Plan, records: Mapping[str, Record]) -> Result:
     """Assemble the result of an item; validation chooses among the settings of a cell."""
     measured, environments = {}, []
@@ -209,20 +230,20 @@ def _collect(plan: Plan, records: Mapping[str, Record]) -> Result:
             record["test_accuracy"],
             record["validation_accuracy"],
             record["best_epoch"],
-            mean_curve(record["folder"]) if plan.item.kind == "curves" else None,
+            record["curve"] if plan.item.kind == "curves" else None,
         )
     environment = _join(environments)
     return Result(plan.item, measured, plan.shortened, plan.skipped, plan.splits, environment)
 
 
 def mean_curve(folder: Path) -> dict[str, list[float]]:
-    """Average the accuracy in every epoch over the runs in a folder."""
+    """Average the accuracy in every epoch over runs whose validation nodes are the test nodes."""
     tables = []
     for path in sorted(folder.glob("*/epochs.csv")):
         with path.open(encoding="utf-8") as file:
             tables.append(list(csv.DictReader(file)))
     curve: dict[str, list[float]] = {"epoch": [int(row["epoch"]) for row in tables[0]]}
-    for name, column in (("train", "train_score"), ("test", "test_accuracy")):
+    for name, column in (("train", "train_score"), ("test", "validation_score")):
         of_runs = [[float(row[column]) for row in table] for table in tables]
         epochs = list(zip(*of_runs, strict=True))
         curve[name] = [round(fmean(values), 6) for values in epochs]

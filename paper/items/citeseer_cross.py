@@ -34,7 +34,6 @@ CROSS_INPUTS = Item(
         "model": "gcn",
         "num_layers": 2,
         "hidden_channels": 128,
-        "test_curve": True,
     },
     panels=PROTOCOLS,
     rows=(

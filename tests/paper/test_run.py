@@ -43,7 +43,7 @@ def test_items_run_from_end_to_end_and_continue(
     assert "Shortened, so that their numbers are not final" in first
     assert not re.search(r"(?:src|href)=\"(?!#|data:)", page.read_text(encoding="utf-8"))
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "records").rglob("run.json")}
-    assert len(before) == 2 * (4 + 20)
+    assert len(before) == 2 * (4 + 4 + 20)
 
     monkeypatch.setattr("paper.run.Runner._time", None)
     assert main(given) == 0

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +35,6 @@ def test_epochs_read_back_to_the_last_bit(tmp_path: Path) -> None:
     ] == history
 
 
-def test_a_test_curve_is_a_column_and_without_one_there_is_none(tmp_path: Path) -> None:
-    plain = EpochMetrics(1, 0.5, 0.5, 0.5, 0.5)
-    write_epochs(tmp_path, [plain])
-    header = "epoch,train_loss,train_score,validation_loss,validation_score"
-    assert (tmp_path / "epochs.csv").read_text() == f"{header}\n1,0.5,0.5,0.5,0.5\n"
-    write_epochs(tmp_path, [replace(plain, test_accuracy=0.25)])
-    drawn = f"{header},test_accuracy\n1,0.5,0.5,0.5,0.5,0.25\n"
-    assert (tmp_path / "epochs.csv").read_text() == drawn
-
-
 def test_a_finished_run_is_found_again(tmp_path: Path) -> None:
     record = WANTED | {"status": "done", "test_accuracy": 0.7}
     write_record(tmp_path, record)
@@ -58,8 +47,8 @@ def test_a_finished_run_is_found_again(tmp_path: Path) -> None:
         ({"seed": 5}, r"another seed \(5, not 4\)"),
         ({"config": {"epochs": 4, "order": [2, 1]}}, r"another epochs \(4, not 3\)"),
         (
-            {"config": WANTED["config"] | {"test_curve": True}},
-            r"another test_curve \(True, not None\)",
+            {"config": WANTED["config"] | {"bias": True}},
+            r"another bias \(True, not None\)",
         ),
     ],
 )

@@ -124,9 +124,6 @@ class RunConfig(BaseModel):
         description="Training nodes per class, or all. [default: 20; all if stratified]",
     )
     seed: int = Field(0, ge=0, lt=2**32, description="Seed of the splits and of every run.")
-    test_curve: bool = Field(
-        False, description="Record the test accuracy of every epoch, for figures only."
-    )
     precision: Precision = Field("fp32", description="Precision of matrix products on a GPU.")
     batch_size: int | None = Field(
         None,

@@ -49,8 +49,8 @@ def train_full_batch(
 
     Each pass computes only the rows that it needs (see
     :func:`~crossgcn.graph.receptive_field`). The selected epoch is the first with the strictly
-    best validation score (NOTE[D6]). Test nodes enter no loss, and without ``test_curve`` no
-    computation, before the epoch is selected.
+    best validation score (NOTE[D6]). Test nodes enter no computation before the
+    epoch is selected.
 
     Args:
         model: Holds the selected weights afterwards; a copy of it is trained.

@@ -44,7 +44,6 @@ class EpochMetrics:
     ``train_loss`` is the cross-entropy, or half the squared error, with dropout and without
     weight decay. ``train_score`` is the accuracy, or R² for numbers, likewise.
     ``validation_score`` is the metric that selects, negated if smaller values are better.
-    ``test_accuracy`` is recorded for curves only; it does not influence the selection.
     """
 
     epoch: int
@@ -52,7 +51,6 @@ class EpochMetrics:
     train_score: float
     validation_loss: float
     validation_score: float
-    test_accuracy: float | None = None
 
 
 @dataclass(frozen=True)
@@ -212,15 +210,11 @@ class Selection:
         self.epoch = torch.zeros((), dtype=torch.long, device=device)
         # The columns of EpochMetrics without the epoch, and whether the model was sound.
         rows = max(epochs, WARM_UPS)
-        self.history = torch.full((rows, 6), math.nan, dtype=torch.float64, device=device)
+        self.history = torch.full((rows, 5), math.nan, dtype=torch.float64, device=device)
         self._unknown = torch.full_like(self.best_score, math.nan)
 
     def record(
-        self,
-        loss: Tensor,
-        accuracy: Tensor,
-        validation: tuple[Tensor, Tensor] | None,
-        test_accuracy: Tensor | None,
+        self, loss: Tensor, accuracy: Tensor, validation: tuple[Tensor, Tensor] | None
     ) -> None:
         """Record the metrics of one more epoch, and keep its weights if they are the best.
 
@@ -241,8 +235,7 @@ class Selection:
             finite = finite & (weights | ~better)
             better = better & weights
         self.sound &= finite
-        test = self._unknown if test_accuracy is None else test_accuracy
-        row = torch.stack([x.double() for x in (loss, accuracy, *validation, test, self.sound)])
+        row = torch.stack([x.double() for x in (loss, accuracy, *validation, self.sound)])
         self.history.index_copy_(0, self.epoch.view(1), row.unsqueeze(0))
         self.epoch += 1
         if may_be_better:
@@ -262,13 +255,12 @@ class Selection:
 
     def metrics(self, first: int = 0) -> list[EpochMetrics]:
         """Return the metrics of the epochs after ``first``, while the model is sound."""
-        metrics = []
         rows = self.history[first : int(self.epoch)].tolist()
-        for epoch, (loss, train, validation_loss, score, test, sound) in enumerate(rows, first + 1):
-            if sound:
-                curve = None if math.isnan(test) else test
-                metrics.append(EpochMetrics(epoch, loss, train, validation_loss, score, curve))
-        return metrics
+        return [
+            EpochMetrics(epoch, *metrics)
+            for epoch, (*metrics, is_sound) in enumerate(rows, first + 1)
+            if is_sound
+        ]
 
     def restore(self) -> None:
         """Put the selected weights into the model; raise :class:`Diverged` if it is not sound."""
@@ -321,7 +313,6 @@ def fit(
         Diverged: When a loss, or a selected weight, is not finite.
     """
     config, report = step.config, on_epochs or (lambda count: None)
-    curve = step.scorer(split.test) if config.test_curve else None
     validation = step.scorer(split.validation) if split.validation.numel() else None
     if validation is not None:
         validation.check_metric()
@@ -331,8 +322,7 @@ def fit(
     def run_epoch() -> None:
         step.run()
         validated = None if validation is None else validation()
-        test_accuracy = None if curve is None else curve()[1]
-        selection.record(step.loss, step.accuracy, validated, test_accuracy)
+        selection.record(step.loss, step.accuracy, validated)
 
     run, epochs_per_wait = run_epoch, 1
     if step.capturable:
@@ -356,5 +346,5 @@ def fit(
     del run  # a CUDA graph keeps memory
     step.release()
     selection.restore()
-    tested = (curve or step.scorer(split.test)).evaluate() if split.test.numel() else None
+    tested = step.scorer(split.test).evaluate() if split.test.numel() else None
     return selection.result(tested)

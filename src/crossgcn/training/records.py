@@ -68,15 +68,12 @@ def describe_split(split: Split) -> dict[str, Any]:
 
 
 def write_epochs(folder: Path, history: Iterable[EpochMetrics]) -> None:
-    """Write the metrics of every epoch as CSV; the test accuracy only if it was recorded."""
-    rows = [asdict(metrics) for metrics in history]
-    names = [field.name for field in fields(EpochMetrics)]
-    if all(row["test_accuracy"] is None for row in rows):
-        names.remove("test_accuracy")
+    """Write the metrics of every epoch as CSV."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
+    names = [field.name for field in fields(EpochMetrics)]
+    writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(asdict(metrics) for metrics in history)
     with replacing(folder / EPOCHS) as file:
         file.write(text.getvalue().encode())
 
