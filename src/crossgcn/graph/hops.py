@@ -130,26 +130,12 @@ class HopColumns:
             for side in self.plan.sides
         ]
         features: Features = x if x.layout != torch.sparse_csr else SparseMatrix.from_torch(x)
-        sides, width = self._sides, x.size(1)
-        out: Tensor | None = None
-        if not (x.requires_grad or _stay_sparse(features, self.plan, edge_index.size(1))):
+        if x.requires_grad or _stay_sparse(features, self.plan, edge_index.size(1)):
+            out, sides = None, self._sides
+        else:
             out = self._with_room(features, device)
-            features, sides = out[:, :width], [near.to(out.device) for near in sides]
-        prior = _prior(features) if smoothing is None else smoothing.prior
-        blocks, last = [features], [features] * len(sides)  # last: of the hop before, by side
-        strengths: list[float] = []
-        for _ in range(hops):
-            for side, near in enumerate(sides):
-                if smoothing is None:
-                    strength = near.estimate_strength(last[side])
-                else:
-                    strength = float(smoothing.strength[len(strengths)])
-                first = len(blocks) * width
-                room = None if out is None else out[:, first : first + width]
-                last[side] = near.mean(last[side], prior, strength, room)
-                blocks.append(last[side])
-                strengths.append(strength)
-        self.smoothing = Smoothing(prior, torch.tensor(strengths))
+            features, sides = out[:, : x.size(1)], [near.to(out.device) for near in self._sides]
+        blocks, self.smoothing = _means(features, sides, hops, smoothing, out)
         sizes = torch.stack([near.num_neighbours.log1p() for near in sides], dim=1)
         if out is not None:
             out[:, -len(sides) :] = sizes
@@ -186,6 +172,35 @@ class HopColumns:
             dense = features.select_rows(rows).to_scipy().toarray()
             out[rows[0] : rows[-1] + 1, :width] = torch.from_numpy(dense)
         return out
+
+
+def _means(
+    features: Features,
+    sides: Sequence[Neighbourhood],
+    hops: int,
+    smoothing: Smoothing | None,
+    out: Tensor | None,
+) -> tuple[list[Features], Smoothing]:
+    """Return own columns and the means of each hop and side, and how the means are smoothed.
+
+    If there is a matrix ``out``, which starts with the own columns, it takes the means.
+    """
+    prior = _prior(features) if smoothing is None else smoothing.prior
+    blocks, last = [features], [features] * len(sides)
+    strengths: list[float] = []
+    width = features.shape[1]
+    for _ in range(hops):
+        for side, near in enumerate(sides):
+            if smoothing is None:
+                strength = near.estimate_strength(last[side])
+            else:
+                strength = float(smoothing.strength[len(strengths)])
+            start = len(blocks) * width
+            room = None if out is None else out[:, start : start + width]
+            last[side] = near.mean(last[side], prior, strength, room)
+            blocks.append(last[side])
+            strengths.append(strength)
+    return blocks, Smoothing(prior, torch.tensor(strengths))
 
 
 def _prior(features: Features) -> Tensor:
