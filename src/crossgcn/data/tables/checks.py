@@ -75,20 +75,17 @@ def known_id(tables: CheckedTables) -> None:
 
 def no_target(tables: CheckedTables) -> None:
     """With nothing to tell apart, training would fail in the middle or score 100 %."""
-    target, labels, classes = tables.plan.target, tables.labels, tables.classes
-    if labels is None or target is None:
+    target, labels = tables.plan.target, tables.labels
+    if target is None or labels is None:
         return
-    if classes is None:
-        num_different, what = len(np.unique(labels.values[labels.known])), "different numbers"
-        is_enough = num_different > 1 and labels.num_known >= MIN_TO_SPLIT
-    else:
-        num_different, what = len(classes.names), "classes"
-        is_enough = len(labels.names) > 1
-    if not is_enough:
-        num_labelled = tables.nodes.distinct(target).num_present
+    is_varied = len(np.unique(labels.values[labels.known])) > 1
+    if not is_varied or labels.num_known < MIN_TO_SPLIT:
+        what = "classes" if labels.numbers is None else "different numbers"
+        distinct = tables.nodes.distinct(target)
         message = (
-            f"{num_labelled:,} nodes have a label, with {num_different:,} {what} in all: two "
-            f"{what} are needed, and nodes of each to train, to validate and to test"
+            f"{distinct.num_present:,} nodes have a label, with {len(distinct.texts_present):,} "
+            f"{what} in all: two {what} are needed, and nodes of each to train, to validate and to "
+            "test"
         )
         remedy = "label more nodes, or name another --target"
         tables.add("error", "no-target", message, remedy, target)
@@ -96,9 +93,10 @@ def no_target(tables: CheckedTables) -> None:
 
 def rare_classes(tables: CheckedTables) -> None:
     """A class of two nodes cannot train, validate and test; what is done with it must be said."""
-    plan, labels, classes = tables.plan, tables.labels, tables.classes
-    if labels is None or classes is None or len(labels.names) < 2:
+    plan, labels = tables.plan, tables.labels
+    if plan.target is None or labels is None or labels.numbers is not None:
         return
+    classes = Labels.of(tables.nodes.distinct(plan.target))
     rare, minimum = classes.find_rare()
     sizes = zip(compress(classes.names, rare), classes.counts[rare].tolist(), strict=True)
     shown = listed([f"{quote(name)} ({size})" for name, size in sizes])

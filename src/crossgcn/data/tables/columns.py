@@ -38,7 +38,7 @@ def infer_task(target: Distinct) -> tuple[Literal["classification", "regression"
     """
     numbers = target.numbers
     num_numbers = target.num_cells(~np.isnan(numbers))
-    are_codes = any(CODE.fullmatch(text) for text, _ in target.present)
+    are_codes = any(map(CODE.fullmatch, target.texts_present))
     if num_numbers == 0 or num_numbers < MIN_SHARE_OF_KIND * target.num_present or are_codes:
         return "classification", "classes"
     finite = np.unique(numbers[np.isfinite(numbers)])

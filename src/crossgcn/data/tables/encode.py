@@ -46,7 +46,7 @@ FIT: dict[str, Callable[[str, Distinct], AnyEncoder]] = {
 
 def infer_kind(name: str, distinct: Distinct) -> tuple[str, str]:
     """Return the kind that fits a column best, or ``ignored``, and a short reason."""
-    values = {text for text, _ in distinct.present}
+    values = distinct.texts_present
     if not values:
         return "ignored", "no cell has a value"
     only = quote(next(iter(values)))

@@ -40,7 +40,7 @@ class Labels:
 
         Surrounding space is ignored, and ``1.0`` is the class ``1`` if ``1`` is written as well.
         """
-        written = {text for text, _ in target.present}
+        written = target.texts_present
         plain = {text: plain_id(text) for text in written}
         name_of = {text: plain[text] if plain[text] in written else text for text in written}
         size = dict.fromkeys(written, 0.0)

@@ -136,13 +136,6 @@ class CheckedTables:
         return None if self.plan.target is None else read_labels(self.nodes, self.plan)
 
     @cached_property
-    def classes(self) -> Labels | None:
-        """The classes to be predicted, rare ones included; None for numbers."""
-        if self.plan.target is None or self.plan.task == "regression":
-            return None
-        return Labels.of(self.nodes.distinct(self.plan.target))
-
-    @cached_property
     def ends(self) -> NDArray[np.int64]:
         """The node at each end of an edge: ``[2, edges]``.
 

@@ -83,6 +83,11 @@ class Distinct:
         return [(self.texts[at], counts[at]) for at in np.flatnonzero(~self.missing).tolist()]
 
     @cached_property
+    def texts_present(self) -> set[str]:
+        """Different values that are not missing, without surrounding space."""
+        return {text for text, _ in self.present}
+
+    @cached_property
     def num_present(self) -> int:
         """Number of cells with a value."""
         return self.num_cells(~self.missing)

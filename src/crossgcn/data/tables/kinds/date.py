@@ -46,7 +46,7 @@ def find_date_formats(texts: Sequence[str]) -> tuple[list[str], int]:
 
 def infer_date(distinct: Distinct) -> Inference:
     """Infer dates that are written alike."""
-    values = {text for text, _ in distinct.present}
+    values = distinct.texts_present
     formats, num_dates = find_date_formats(list(values))
     if num_dates < MIN_SHARE_OF_KIND * len(values):
         return None

@@ -16,7 +16,7 @@ NOT_SET, SET = ("0", "0.0", "false"), ("1", "1.0", "true")
 
 def infer_flag(distinct: Distinct) -> Inference:
     """Take columns of 0 and 1, or of true and false, as flags."""
-    values = {text for text, _ in distinct.present}
+    values = distinct.texts_present
     if len(values) > 2 or not {value.lower() for value in values} <= {*NOT_SET, *SET}:
         return None
     return "flag", "only " + " and ".join(sorted(values))

@@ -49,8 +49,8 @@ def infer_numeric(name: str, distinct: Distinct) -> Inference:
         return None
     numbers, of_value = np.unique(distinct.numbers[is_number], return_inverse=True)
     all_numbers, whole = num_cells == num_present, are_whole(numbers)
-    num_values = len({text for text, _ in distinct.present})
-    if whole and any(CODE.fullmatch(text) for text, _ in distinct.present):
+    num_values = len(distinct.texts_present)
+    if whole and any(map(CODE.fullmatch, distinct.texts_present)):
         return None
     if whole and len(numbers) <= MAX_CODES and 2 * len(numbers) <= num_cells:
         counts = np.bincount(of_value, distinct.counts[is_number]).astype(np.float64)

@@ -41,7 +41,7 @@ Separator = Literal["json", ";", "|", ",", " "]
 
 def infer_categorical(distinct: Distinct) -> tuple[str, str]:
     """Take text as categories, but leave out names and free text."""
-    values = {text for text, _ in distinct.present}
+    values = distinct.texts_present
     num_values, num_cells = len(values), distinct.num_present
     texts = f"{num_values:,} different texts in {num_cells:,} cells"
     is_many = num_values > MAX_CATEGORIES_OF_NAMES
