@@ -105,6 +105,7 @@ ERRORS: dict[str, list[Case]] = {
             *(E, {}, r"row 60.*'31\.2\.2024' is not a date written %d\.%m\.%Y"),
         ),
         (nodes_with(size=[f"{i} %" for i in range(59)] + ["7"]), E, {}, "'7' has no percent sign"),
+        (nodes_with(size={5: "7 %"}), E, {}, "'7 %' has a percent sign, .* are plain numbers"),
     ],
     "wrong-target": [
         (nodes_with(buys=["x", *NUMBERS[1:]]), E, {}, "row 1, column buys: 'x' is not a finite")

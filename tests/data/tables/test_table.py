@@ -184,10 +184,15 @@ def test_lines_of_space_end_a_file(tmp_path: Path, name: str, content: str, ids:
     assert read_table(tmp_path / name, "nodes").frame["id"].tolist() == ids
 
 
-def test_a_cell_may_be_long(tmp_path: Path) -> None:
+def test_a_cell_may_be_long_and_the_limit_of_others_stays(tmp_path: Path) -> None:
+    before = csv.field_size_limit()
     long = "long " * 40_000
     (tmp_path / "n.csv").write_text(f'id,x\n1,{long}\n2,"{long}"\n')
     assert read_table(tmp_path / "n.csv", "nodes").frame["x"].tolist() == [long, long]
+    (tmp_path / "n.csv").write_text(f'id,x\n1,{long}\n2,"{long}\n')
+    with pytest.raises(BadInput, match="row 3: a quote is opened and never closed"):
+        read_table(tmp_path / "n.csv", "nodes")
+    assert csv.field_size_limit() == before
 
 
 def test_an_index_without_a_header_is_named_as_pandas_does(tmp_path: Path) -> None:

@@ -82,8 +82,11 @@ def find_number_style(texts: Sequence[str]) -> NumberStyle:
     """
     if _PLAIN_DIGITS.fullmatch("".join(texts)) and not any(t.count(".") > 1 for t in texts):
         return PLAIN
-    signs = Counter(sign for text in texts for sign in _SIGNS.findall(text)).most_common(1)
-    styles = [NumberStyle(decimal=mark, sign=signs[0][0] if signs else "") for mark in (".", ",")]
+    signs = Counter(sign for text in texts for sign in _SIGNS.findall(text))
+    if 2 * signs["%"] < len(texts):
+        del signs["%"]  # the few cells with it are wrong, not those without
+    sign = max(signs, key=lambda sign: signs[sign], default="")
+    styles = [NumberStyle(decimal=mark, sign=sign) for mark in (".", ",")]
     found = [[_match(text, style) for text in texts] for style in styles]
     best = int(found[0].count(None) > found[1].count(None))
     marks = {match["mark"] for match in found[best] if match and match["mark"]}

@@ -121,6 +121,7 @@ def read_delimited(path: Path, name: str) -> Table:
 def _refuse_first_wrong_row(content: bytes, delimiter: str, width: int, name: str) -> None:
     """Refuse the first row that has more or fewer cells than the header, or an open quote."""
     text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
+    limit = csv.field_size_limit(len(content) + 1)
     number = 0
     try:
         for number, row in enumerate(csv.reader(text, delimiter=delimiter, strict=True), 1):
@@ -141,6 +142,8 @@ def _refuse_first_wrong_row(content: bytes, delimiter: str, width: int, name: st
             f"{name}, row {number + 1}: a quote is opened and never closed; close it, and write a "
             'quote inside quotes twice: ""'
         ) from None
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _read_bytes(path: Path, name: str) -> bytes:
