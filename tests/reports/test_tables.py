@@ -147,3 +147,14 @@ def test_presets_that_train_differently_are_told() -> None:
     models = [model_row("gcn"), model_row("gin", epochs=300)]
     unlike = rendered(comparison_screen(SHARED | {"baseline": "gcn", "models": models}))
     assert "The presets also differ in epochs (--json)." in unlike
+
+
+def test_black_boxes_stand_below_a_line() -> None:
+    models = [model_row("linear", glass_box=True), model_row("boosting", glass_box=False)]
+    summary = SHARED | {"baseline": "linear", "models": models}
+    lines = rendered(comparison_screen(summary))
+    place = {line.split()[0]: at for at, line in enumerate(lines) if line.strip()}
+    assert place["boosting"] - place["linear"] == 2
+    assert "Below the line: black boxes." in lines
+    glass = SHARED | {"baseline": "linear", "models": models[:1]}
+    assert "Below the line: black boxes." not in rendered(comparison_screen(glass))

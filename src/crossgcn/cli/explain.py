@@ -90,9 +90,10 @@ def _contrast(classes: Any, class_name: str | None, against: str | None) -> tupl
     for name in (class_name, against):
         if name is not None and name not in classes:
             raise unknown_name("class", name, classes)
-    if against is not None and class_name in (None, against):
+    if against is None:
+        if class_name is None or len(classes) != 2:
+            return None
+        against = next(name for name in classes if name != class_name)
+    if class_name is None or class_name == against:
         raise BadInput("--against names another class than --class: give both")
-    if class_name is None or (against is None and len(classes) != 2):
-        return None
-    other = next(name for name in classes if name != class_name)
-    return class_name, other if against is None else against
+    return class_name, against
