@@ -16,11 +16,17 @@ from crossgcn.reports.format import readable, shorten
 from crossgcn.reports.page.performance import measure_classes, measure_numbers
 from crossgcn.reports.page.render import LIBRARIES, content_policy, read_part
 
+VENDORED = (
+    "912111098ea99503a6f4967361d2bbdc9dbf58cf9c678c8e27e5b02d1a07f0c1",
+    "4358086467740777dd788d6b27a95cebdbaefdd50c730a3060117073bd7134cb",
+)
+"""The SHA-256 of each library as its authors published it."""
+
 
 def test_the_scripts_are_the_ones_that_were_vendored_and_nothing_else_runs() -> None:
     scripts = [read_part(f"vendor/{name}") for name in LIBRARIES]
     policy = content_policy(scripts)
-    for script, digest in zip(scripts, LIBRARIES.values(), strict=True):
+    for script, digest in zip(scripts, VENDORED, strict=True):
         assert hashlib.sha256(script.encode()).hexdigest() == digest
         found = base64.b64encode(bytes.fromhex(digest)).decode()
         assert f"'sha256-{found}'" in policy

@@ -60,7 +60,7 @@ def explain(
     Returns:
         An :class:`~crossgcn.explanation.terms.Explanation`; with ``node`` a
         :class:`~crossgcn.explanation.node.NodeExplanation`. For bags of words (more than 200
-        columns) and for more than two layers, the strongest
+        columns), for more than two layers and with ``aggregate_first``, the strongest
         :class:`~crossgcn.explanation.products.Products` of features.
 
     Raises:

@@ -75,11 +75,17 @@ def with_error(text: str, error: float | None) -> str:
     return text if error is None else f"{text} ± {error:.2g}"
 
 
-def round4(values: Any) -> Any:
-    """Round a number, or each of an array, to four digits, for small JSON; NaN is ``None``."""
-    if np.ndim(values) == 0:
-        return None if np.isnan(values) else float(f"{float(values):.4g}") + 0.0
-    return [round4(value) for value in np.asarray(values, np.float64).tolist()]
+def to_small_json(content: Any) -> Any:
+    """Return contents with all numbers rounded to four digits, NaN as ``None``, arrays as lists."""
+    if isinstance(content, np.ndarray | np.generic):
+        content = content.tolist()
+    if isinstance(content, dict):
+        return {name: to_small_json(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [to_small_json(value) for value in content]
+    if isinstance(content, float):
+        return None if np.isnan(content) else float(f"{content:.4g}") + 0.0
+    return content
 
 
 def readable(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from scipy.special import softmax
@@ -17,7 +18,7 @@ from crossgcn.experiments.predict import score_nodes, score_without_edges
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder
 from crossgcn.experiments.statistics import summarise
 from crossgcn.explanation.terms import Explanation
-from crossgcn.reports.format import Summary, metric_text, round4, shorten, spread_text
+from crossgcn.reports.format import Summary, metric_text, shorten, spread_text, to_small_json
 from crossgcn.reports.page.explain import (
     collect_nodes,
     collect_terms,
@@ -68,12 +69,12 @@ def collect_run(run: RunFolder, *, comparison: Path | None = None, num_nodes: in
         scores = [softmax(each, axis=1) for each in scores]
         performance = measure_classes(y, scores, tests, classes, degree)
     shown = scores[run.runs.index(run.chosen)]
-    return {
+    content = {
         "title": shorten(run.config.dataset),
         "target": target,
         "task": "number" if is_number else "classes",
         "classes": classes,
-        "range": round4([known.min(), known.max()]) if is_number else None,
+        "range": [known.min(), known.max()] if is_number else None,
         "sizes": {
             "nodes": len(run.ids),
             "edges": _num_edges(run),
@@ -100,6 +101,7 @@ def collect_run(run: RunFolder, *, comparison: Path | None = None, num_nodes: in
         "performance": performance,
         "nodes": collect_nodes(run, terms, shown, degree, num_nodes),
     }
+    return cast(Summary, to_small_json(content))
 
 
 def _read_comparison(folder: Path, run: RunFolder) -> Summary:
@@ -144,7 +146,7 @@ def _over_splits(name: str, values: list[float]) -> Summary:
     return {
         "label": metric.title,
         "percent": metric.shown == "percent",
-        "values": round4(values),
+        "values": values,
         "text": spread_text(name, measured.mean, measured.sd),
     }
 
@@ -205,7 +207,7 @@ def _curve(run: FinishedRun) -> Summary:
     places = {*np.linspace(0, len(epochs) - 1, _MOST_POINTS).round().astype(int).tolist()}
     places |= {place for place, epoch in enumerate(epochs) if epoch == chosen}
     names = ("epoch", "train_loss", "validation_loss", "validation_score")
-    curves = {name: round4([curve[name][place] for place in sorted(places)]) for name in names}
+    curves = {name: [curve[name][place] for place in sorted(places)] for name in names}
     return {"split": run.record["split"]["index"] + 1, "chosen": chosen, **curves}
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from crossgcn.explanation.node import NodeExplanation
 from crossgcn.explanation.polynomial import Floats, Ints, NotASum
 from crossgcn.explanation.products import Products
 from crossgcn.explanation.terms import Explanation, Term
-from crossgcn.reports.format import Summary, round4, shorten
+from crossgcn.reports.format import Summary, shorten
 
 _STEPS, _NEIGHBOURS, _CROSSES = 8, 12, 20
 _CHANGE = ("outcome", "column", "before", "after")
@@ -71,7 +70,7 @@ def strongest_terms(whole: Explanation) -> list[Summary]:
             "scope": term.scope,
             "importance": f"{term.importance.mean():.3g}",
             "error": None if term.error is None else f"{term.error.mean():.2g}",
-            "share": round4(term.importance.mean() / max(ranked[0].importance.mean(), 1e-12)),
+            "share": term.importance.mean() / max(ranked[0].importance.mean(), 1e-12),
             "words": _in_words(whole, term, int(term.importance.argmax())),
         }
         for term in ranked
@@ -121,8 +120,8 @@ def _item(row: Summary, output: int) -> Summary:
         "output": output,
         "columns": [shorten(name) for name in row["columns"]],
         "scope": row["scope"],
-        "importance": round4(row["importance"]),
-        "error": None if row["error"] is None else round4(row["error"]),
+        "importance": row["importance"],
+        "error": row["error"],
     }
 
 
@@ -137,21 +136,21 @@ def _inside(whole: Explanation, term: Term, grid: Grid | None, output: int) -> S
             {
                 "name": shorten(axis.name),
                 "labels": [shorten(label, 60) for label in axis.labels],
-                "at": None if axis.at is None else round4(axis.at),
+                "at": axis.at,
                 "share": axis.is_share or is_of_neighbours,
                 "left_out": axis.left_out,
             }
             for axis in grid.axes
         ],
-        "counts": grid.counts.tolist(),
-        "means": round4(grid.means[:, output]),
-        "errors": None if grid.errors is None else round4(grid.errors[:, output]),
+        "counts": grid.counts,
+        "means": grid.means[:, output],
+        "errors": None if grid.errors is None else grid.errors[:, output],
     }
     if len(columns) == 1 and grid.axes[0].at is not None:
         numbers = columns[0].numbers(whole.inputs[:, columns[0].places[0]])
         low, high = np.quantile(numbers, [0.002, 0.998])
         counts, edges = np.histogram(np.clip(numbers, low, high), bins=30)
-        inside["histogram"] = {"edges": round4(edges), "counts": counts.tolist()}
+        inside["histogram"] = {"edges": edges, "counts": counts}
     return inside
 
 
@@ -174,35 +173,31 @@ def collect_nodes(
     is_test = roles == _ROLES.index("test")
     chosen = np.lexsort((-wrong.astype(float), ~is_test))[:most].tolist()
 
-    def truth(node: int) -> Any:
-        if not known[node]:
-            return None
-        return round4(y[node]) if is_number else int(y[node])
-
+    truth = [value if is_known else None for value, is_known in zip(y.tolist(), known, strict=True)]
     rows = []
     for node in chosen:
         label = 0 if is_number else int(predicted[node])
         row = {
             "id": shorten(run.shown[node]),
-            "true": truth(node),
-            "predicted": round4(scores[node]) if is_number else label,
-            "probability": None if is_number else round4(scores[node, label]),
+            "true": truth[node],
+            "predicted": predicted[node],
+            "probability": None if is_number else scores[node, label],
             "role": _ROLES[roles[node]],
-            "degree": int(degree[node]),
+            "degree": degree[node],
         }
         if whole is not None and node in whole.place_of:
             one = NodeExplanation(whole, node, 0 if len(whole.outputs) == 1 else label)
-            steps = zip(one.terms[:_STEPS], one.values[:_STEPS].tolist(), strict=True)
+            steps = zip(one.terms[:_STEPS], one.values[:_STEPS], strict=True)
             row |= {
                 "output": one.place,
-                "start": round4(one.average),
-                "score": round4(one.score),
-                "steps": [[shorten(term.name), term.scope, round4(value)] for term, value in steps],
+                "start": one.average,
+                "score": one.score,
+                "steps": [[shorten(term.name), term.scope, value] for term, value in steps],
                 "changes": [
                     {name: shorten(change[name]) for name in _CHANGE} for change in one.changes
                 ],
                 "near": [
-                    [shorten(run.shown[near]), truth(near), round4(amount)]
+                    [shorten(run.shown[near]), truth[near], amount]
                     for near, amount in one.neighbours[:_NEIGHBOURS]
                 ],
             }

@@ -19,7 +19,7 @@ from sklearn.metrics import (
 )
 
 from crossgcn.explanation.polynomial import Floats, Ints
-from crossgcn.reports.format import Summary, count, round4
+from crossgcn.reports.format import Summary, count
 
 _MOST_POINTS, _MOST_CURVES, _MOST_CLASSES, _BINS = 1_000, 12, 40, 10
 _GRID = np.linspace(0, 1, 61)
@@ -57,18 +57,18 @@ def measure_classes(
             for label in drawn.tolist()
             if 0 < tested[label] < len(rows)
         ],
-        "calibration": bins.round(4).to_dict("records"),
+        "calibration": bins.to_dict("records"),
         "confusion": {
             "names": [classes[label] for label in kept],
-            "counts": matrix[np.ix_(kept, kept)].tolist(),
+            "counts": matrix[np.ix_(kept, kept)],
             "left_out": len(classes) - len(kept),
         },
         "by_class": [
             {
                 "name": classes[label],
-                "nodes": int((y == label).sum()),
-                "tested": int(tested[label]),
-                "scores": [None if np.isnan(each[label]) else each[label] for each in scores],
+                "nodes": (y == label).sum(),
+                "tested": tested[label],
+                "scores": [each[label] for each in scores],
             }
             for label in labels
         ],
@@ -87,8 +87,8 @@ def measure_numbers(
     return {
         "measure": "RMSE",
         "tested": len(rows),
-        "points": [round4(pair) for pair in rows[["true", "predicted"]].to_numpy()[shown]],
-        "middle": round4(missed.abs().median()),
+        "points": rows[["true", "predicted"]].to_numpy()[shown],
+        "middle": missed.abs().median(),
         "by_degree": _by_degree(rows, root=True),
     }
 
@@ -116,8 +116,8 @@ def _by_degree(rows: pd.DataFrame, *, root: bool = False) -> list[Summary]:
     found = []
     for name, inside in rows.groupby(part, observed=True):
         means = inside.groupby("split")["score"].mean()
-        values = round4(np.sqrt(means) if root else means)
-        found.append({"name": name, "nodes": len(inside), "values": values})
+        values = np.sqrt(means) if root else means
+        found.append({"name": name, "nodes": len(inside), "values": values.to_numpy()})
     return found
 
 
@@ -131,9 +131,9 @@ def _curves(
         if not truth.any() or truth.all():
             continue
         false_rate, true_rate, _ = roc_curve(truth, values[test, label])
-        roc.append(round4(np.interp(_GRID, false_rate, true_rate)))
+        roc.append(np.interp(_GRID, false_rate, true_rate))
         exact, found, _ = precision_recall_curve(truth, values[test, label])
         place = np.searchsorted(-found, -_GRID, side="right") - 1  # the last with such a recall
-        precision.append(round4(exact[np.maximum(place, 0)]))
-    share = float(np.mean([(y[test] == label).mean() for test in tests]))
-    return {"name": name, "roc": roc, "precision": precision, "share": round4(share)}
+        precision.append(exact[np.maximum(place, 0)])
+    share = np.mean([(y[test] == label).mean() for test in tests])
+    return {"name": name, "roc": roc, "precision": precision, "share": share}
