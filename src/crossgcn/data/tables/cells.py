@@ -122,8 +122,14 @@ def parse_numbers(texts: Sequence[str], style: NumberStyle = PLAIN) -> NDArray[n
     return numbers
 
 
-def find_contradiction(text: str, style: NumberStyle) -> str | None:
-    """Return what contradicts the style of the training table in a number, if anything does."""
+def find_contradictions(texts: Sequence[str], style: NumberStyle) -> list[str | None]:
+    """Return what contradicts the style of the training table in each number, if anything does."""
+    if style == PLAIN and _PLAIN_DIGITS.fullmatch("".join(texts)):
+        return [None] * len(texts)
+    return [_find_contradiction(text, style) for text in texts]
+
+
+def _find_contradiction(text: str, style: NumberStyle) -> str | None:
     if (style.sign == "%") != ("%" in text):
         return "has a percent sign" if "%" in text else "has no percent sign"
     found = _match(text, style)

@@ -100,13 +100,15 @@ class Distinct:
     @cached_property
     def numbers(self) -> NDArray[np.float64]:
         """Each value as a number; NaN where it is missing or not a number."""
-        return self.read_numbers(self.style)
+        return self._parse_numbers(self.style)
 
     def read_numbers(self, style: NumberStyle) -> NDArray[np.float64]:
-        """Return each value as a number, NaN where it is none; numbers are never read as text."""
+        """Return each value as a number of another table's style; typed numbers have none."""
+        return self.numbers if self.typed or style == self.style else self._parse_numbers(style)
+
+    def _parse_numbers(self, style: NumberStyle) -> NDArray[np.float64]:
         numbers = np.full(len(self.values), np.nan)
-        texts = [text for text, _ in self.present]
-        numbers[~self.missing] = parse_numbers(texts, PLAIN if self.typed else style)
+        numbers[~self.missing] = parse_numbers([text for text, _ in self.present], style)
         return numbers
 
     def is_one_of(self, words: Set[str]) -> Mask:

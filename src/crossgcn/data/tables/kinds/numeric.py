@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat
 from scipy import sparse
 
-from crossgcn.data.tables.cells import CODE, NumberStyle, are_whole, find_contradiction
+from crossgcn.data.tables.cells import CODE, NumberStyle, are_whole, find_contradictions
 from crossgcn.data.tables.kinds.base import (
     MIN_SHARE_OF_KIND,
     ColumnEncoder,
@@ -173,17 +173,16 @@ class NumberEncoder(ColumnEncoder):
 
     def find_wrong(self, distinct: Distinct) -> list[Wrong]:
         """Return the values that are written otherwise than in training, or not finite."""
-        is_checked = ~distinct.missing & (not distinct.typed or self.style.sign == "%")
-        reasons = [
-            find_contradiction(text, self.style) if checked else None
-            for text, checked in zip(distinct.texts, is_checked, strict=True)
-        ]
-        others = f"numbers{self.style}" if str(self.style) else "plain numbers"
         found: list[Wrong] = []
-        for reason in filter(None, dict.fromkeys(reasons)):
-            wrong = np.array([each == reason for each in reasons])
-            message = f"{{value}} {reason}, and the others are {others}"
-            found.append((wrong, message, "write all numbers of the column alike"))
+        if not distinct.typed or self.style.sign == "%":
+            cells = zip(distinct.texts, distinct.missing, strict=True)
+            texts = ["" if is_missing else text for text, is_missing in cells]
+            reasons = find_contradictions(texts, self.style)
+            others = f"numbers{self.style}" if str(self.style) else "plain numbers"
+            for reason in filter(None, dict.fromkeys(reasons)):
+                wrong = np.array([each == reason for each in reasons]) & ~distinct.missing
+                message = f"{{value}} {reason}, and the others are {others}"
+                found.append((wrong, message, "write all numbers of the column alike"))
         is_finite = np.isfinite(distinct.read_numbers(self.style))
         remedy = "write a number such as 1234.5, or leave the cell empty"
         return [*found, (~is_finite & ~distinct.missing, "{value} is not a finite number", remedy)]
