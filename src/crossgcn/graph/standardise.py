@@ -90,9 +90,33 @@ class HopRows:
             self._standardised = standardise(together, scale)
             self.device = dense[0].device
 
+    def narrow(self, kept: Tensor) -> HopRows:
+        """Return the rows of some of the columns, dense if they are small.
+
+        Args:
+            kept: Which columns, bool ``[columns]``.
+        """
+        scale = Scale(*(each[kept] for each in self._scale))
+        widths = [part.shape[1] for part in self._parts]
+        parts = [
+            _select_columns(part, chosen)
+            for part, chosen in zip(self._parts, kept.split(widths), strict=True)
+        ]
+        return HopRows(parts, scale, self.labels)
+
     def rows(self, nodes: Tensor) -> Features:
         """Return the rows of some nodes."""
         if self._standardised is not None:
             return select_rows(self._standardised, nodes)
         rows = [select_rows(part, nodes) for part in self._parts]
         return standardise(join_columns(rows), self._scale)
+
+
+def _select_columns(part: Features, kept: Tensor) -> Features:
+    """Return some columns, dense if they are small."""
+    if isinstance(part, Tensor):
+        return part[:, kept.to(part.device)]
+    columns = part.to_scipy()[:, kept.numpy()]
+    if columns.dtype.itemsize * columns.shape[0] * columns.shape[1] <= DENSE_BYTES:
+        return torch.from_numpy(columns.toarray())
+    return SparseMatrix.from_scipy(columns)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from math import sqrt
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -148,6 +149,35 @@ class CrossHops(NodeClassifier):
         for layer in self.layers:
             layer.reset_parameters()  # type: ignore[operator]
         nn.init.normal_(self.transform.weight, std=1 / sqrt(self.plan.num_columns))
+
+    def narrow(self, kept: Tensor, scale: float = 1.0) -> Self:
+        """Return a copy with initial weights that reads rows of some of the columns only.
+
+        Args:
+            kept: Which columns, bool ``[columns]``.
+            scale: Multiplies the read-out.
+        """
+        copy = deepcopy(self)
+        share = float(kept.double().mean())
+        with torch.no_grad():
+            copy.readout.weight *= scale
+            if share < 1:
+                weight = copy.transform.weight[:, :, kept] / sqrt(share)
+                copy.transform.weight = nn.Parameter(weight)
+                copy.transform.in_channels = weight.size(-1)
+                copy.center, copy.deviation = copy.center[kept], copy.deviation[kept]
+        return copy
+
+    @torch.no_grad()
+    def widen(self, narrow: CrossHops, kept: Tensor) -> None:
+        """Take the weights of a model of some columns; those of the other columns become 0."""
+        trained = dict(narrow.named_parameters())
+        for name, weight in self.named_parameters():
+            if weight is self.transform.weight:
+                weight.zero_()
+                weight[:, :, kept] = trained[name].to(weight)
+            else:
+                weight.copy_(trained[name])
 
     def columns(
         self,

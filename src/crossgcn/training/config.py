@@ -79,6 +79,19 @@ class RunConfig(BaseModel):
         description="Models on subsets of the training nodes, whose mean is the model "
         "(cross-hops). [default: the model's]",
     )
+    columns: int | Literal["auto", "all"] | None = Field(
+        None,
+        description="Table columns that cross-hops reads, those of neighbours counted apart: a "
+        "number, all, or auto for the fewest whose validation score is within one standard error "
+        "of the best. [default: all; auto for tables]",
+    )
+    tuning: int | None = Field(
+        None,
+        ge=1,
+        le=4,
+        description="Settings of dropout, weight decay and start that cross-hops tries in each "
+        "split; validation nodes choose. [default: none; for tables 3, unless one is given]",
+    )
     dropout: float = Field(0.5, ge=0, lt=1, description="Dropout probability before each layer.")
     epochs: int = Field(
         500,
@@ -132,6 +145,16 @@ class RunConfig(BaseModel):
     )
 
     @model_validator(mode="after")
+    def _check_columns(self) -> Self:
+        if isinstance(self.columns, int) and self.columns < 1:
+            raise BadInput(f"columns is {self.columns}; give at least 1, auto or all")
+        for name in ("columns", "tuning"):
+            value = getattr(self, name)
+            if value not in (None, "all") and self.model in PRESETS and not self.takes_hops:
+                raise BadInput(f"{name} is for cross-hops, and {self.model} has no choice of it")
+        return self
+
+    @model_validator(mode="after")
     def _check_batch_size(self) -> Self:
         if self.batch_size is not None and self.model in PRESETS and not self.takes_hops:
             raise BadInput(
@@ -171,6 +194,11 @@ class RunConfig(BaseModel):
             raise BadInput(_describe(error)) from None
         get_preset(config.model)
         return config
+
+    @property
+    def drops_columns(self) -> bool:
+        """Whether the model is restricted to few columns."""
+        return self.columns not in (None, "all")
 
     @property
     def takes_hops(self) -> bool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -62,6 +62,7 @@ class TrainedModel:
         best_epoch: The selected epoch, counted from 1.
         validation_score: The metric that selects, negated if smaller values are better.
         test: Every metric of the test nodes; ``None`` if there are none.
+        chosen: What else the validation nodes chose, as the record says it.
     """
 
     state: State
@@ -69,6 +70,7 @@ class TrainedModel:
     validation_score: float
     test: dict[str, float] | None
     history: tuple[EpochMetrics, ...]
+    chosen: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def test_accuracy(self) -> float | None:

@@ -28,6 +28,7 @@ from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import choose_device
+from crossgcn.training.few_columns import train_hops
 from crossgcn.training.full_batch import train_full_batch
 from crossgcn.training.loop import Diverged, TrainedModel
 from crossgcn.training.metrics import positive_class, selecting_metric, task_of_outputs
@@ -40,7 +41,6 @@ from crossgcn.training.records import (
     write_epochs,
     write_record,
 )
-from crossgcn.training.rows import train_rows
 from crossgcn.training.saved_models import save_model
 
 Record = dict[str, Any]
@@ -234,15 +234,26 @@ class Trainer:
                 node_weights=self.node_weights,
                 on_epochs=on_epochs,
             )
-        return train_rows(
+        return train_hops(
             model,
             self.hop_rows(model, split),
             split,
             config,
+            self._name_columns(model.plan),
             seed=seed,
             device=self.device,
             node_weights=self.node_weights,
             on_epochs=on_epochs,
+        )
+
+    def _name_columns(self, plan: HopPlan) -> list[str]:
+        """Return the column of the table that each column of a model belongs to."""
+        space, encoding = self.preprocess.space, self.preprocess.encoding or {}
+        tables = encoding.get("plan", {})
+        return plan.name_columns(
+            [f"feature {n}" for n in range(plan.num_features)] if space is None else space.fields,
+            [tables.get("target") or "label"] * plan.num_labels,
+            tables.get("relation", "neighbours"),
         )
 
     def _describe(self, run: Run, result: TrainedModel) -> Record:
@@ -254,6 +265,7 @@ class Trainer:
         if metric == "accuracy":
             described["validation_accuracy"] = result.validation_score
         weights = result.state.items()
+        described |= result.chosen
         return described | {
             "metric": metric,
             "best_epoch": result.best_epoch,

@@ -1,0 +1,340 @@
+"""Choose the settings and the columns of cross-hops by validation nodes, within one split.
+
+A column is one of the table, for the node itself, for its neighbours or for a hop further; its
+encoded features stay together. The search starts with all columns. A column weighs as much as the
+training loss grows when its values are replaced by their mean. The lightest ones are dropped, the
+model is trained again, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crossgcn.data.splits import Split
+from crossgcn.errors import BadInput
+from crossgcn.graph.sparse_matrix import Features, SparseMatrix
+from crossgcn.graph.standardise import HopRows
+from crossgcn.models.cross_hops import CrossHops
+from crossgcn.training.config import RunConfig
+from crossgcn.training.loop import Diverged, TrainedModel
+from crossgcn.training.metrics import compute, positive_class, selecting_metric
+from crossgcn.training.objective import compute_loss
+from crossgcn.training.rows import RowScorer, train_rows
+
+SIZES = (*(2**power for power in range(16, 4, -1)), 24, 16, 12, 8, 6, 4, 3, 2, 1)
+"""Numbers of columns that are tried, as far as they are below the number of all columns."""
+
+_SMALLEST_STEP = 0.8
+"""The next size is at most this share of the last one."""
+_MOST_STAGES = 8
+"""Trainings on fewer columns that the progress bar expects."""
+_HOPELESS = 3.0
+"""The search ends at a size that is this many standard errors below the best one."""
+_RESAMPLES = 50
+"""Draws of the validation nodes from which a standard error is estimated."""
+_WEIGHED_ENTRIES = 1 << 24
+"""Entries of the rows on which columns are weighed."""
+_WEIGHED_ROWS = 4096
+
+_FEW_ROWS_PER_COLUMN = 5
+"""A table with fewer training rows per encoded column is called wide."""
+
+Trial = Mapping[str, float]
+"""Settings of the training; ``initial_scale`` multiplies the read-out before training."""
+
+_DEFAULT, _NO_PENALTY = {"dropout": 0.1, "weight_decay": 1e-2}, {"dropout": 0.0, "weight_decay": 0.0}
+_STRONG_DROPOUT = {"dropout": 0.5, "weight_decay": 1e-3}
+_SMALL_START = {
+    "dropout": 0.1,
+    "weight_decay": 0.1,
+    "learning_rate": 3e-4,
+    "initial_scale": 0.05,
+}
+_TRIALS: tuple[Trial, ...] = (_DEFAULT, _NO_PENALTY, _STRONG_DROPOUT, _SMALL_START)
+_TRIALS_IF_WIDE: tuple[Trial, ...] = (_STRONG_DROPOUT, _SMALL_START, _NO_PENALTY, _DEFAULT)
+MOST_TRIALS = len(_TRIALS)
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A model on some columns, and what its training gave."""
+
+    trial: Trial
+    columns: Tensor
+    model: CrossHops
+    rows: HopRows
+    result: TrainedModel
+    scores: Tensor
+    resampled: list[float] = field(default_factory=list)
+
+
+def list_trials(config: RunConfig, num_rows: int, num_columns: int) -> tuple[Trial, ...]:
+    """Return the settings to try, the most promising first; a single empty one if none are tried.
+
+    Args:
+        num_rows: Training nodes.
+        num_columns: Encoded columns of the model.
+    """
+    if config.tuning is None:
+        return ({},)
+    is_wide = num_rows < _FEW_ROWS_PER_COLUMN * num_columns
+    return (_TRIALS_IF_WIDE if is_wide else _TRIALS)[: config.tuning]
+
+
+def count_stages(config: RunConfig) -> int:
+    """Return how many trainings of a run the progress bar expects."""
+    return (config.tuning or 1) + (_MOST_STAGES if config.drops_columns else 0)
+
+
+def train_hops(
+    model: CrossHops,
+    rows: HopRows,
+    split: Split,
+    config: RunConfig,
+    names: Sequence[str],
+    *,
+    seed: int,
+    device: str | torch.device = "cpu",
+    node_weights: Tensor | None = None,
+    on_epochs: Callable[[int], None] | None = None,
+) -> TrainedModel:
+    """Train a model with the settings and on the columns that the validation nodes choose.
+
+    Test nodes are scored once, by the chosen model. What was chosen is in the result's ``chosen``:
+    ``settings``, the names of the ``columns``, the heaviest first, and the ``path``: the numbers of
+    columns that were tried, with the validation score of each.
+
+    Args:
+        model: Trained in place. Weights of columns that it does not read are 0 afterwards.
+        names: The column that each encoded column of the model belongs to.
+        seed: As for :func:`~crossgcn.training.rows.train_rows`, like the arguments after it.
+
+    Raises:
+        BadInput: If more columns are asked for than there are, or no validation nodes can choose.
+        Diverged: If no trial ends with finite weights.
+    """
+    wanted = config.columns if config.drops_columns else "all"
+    trials = list_trials(config, split.train.numel(), rows.num_columns)
+    known = {"seed": seed, "device": device, "node_weights": node_weights}
+    if wanted == "all" and len(trials) == 1 and not trials[0]:
+        return train_rows(model, rows, split, config, **known, on_epochs=on_epochs)
+    _check_choice(wanted, trials, split, len(dict.fromkeys(names)))
+    search = _HopsSearch(model, rows, split, config, names, known, _Progress(config, on_epochs))
+    chosen = search.choose_trial(trials, torch.arange(search.num_columns))
+    about: dict[str, Any] = {}
+    if wanted != "all":
+        chosen, path = search.choose_columns(chosen, wanted)
+        others = [trial for trial in trials if trial != chosen.trial]
+        chosen = search.choose_trial(others, chosen.columns, chosen)
+        ranked = search.rank(chosen).tolist()
+        about = {"columns": [search.titles[column] for column in ranked], "path": path}
+    search.progress.finish()
+    return replace(search.finish(chosen), chosen={"settings": dict(chosen.trial), **about})
+
+
+def _check_choice(
+    wanted: int | str | None, trials: Sequence[Trial], split: Split, num_columns: int
+) -> None:
+    chooses = wanted == "auto" or len(trials) > 1
+    if chooses and not split.validation.numel():
+        raise BadInput(
+            "there are no validation nodes to choose columns or settings by: give --columns all or "
+            "a number of columns and --set tuning=1, or hold nodes out for validation"
+        )
+    if isinstance(wanted, int) and wanted > num_columns:
+        raise BadInput(
+            f"--columns {wanted} is more than the {num_columns} columns that there are; give at "
+            "most as many, or all"
+        )
+
+
+class _Progress:
+    """Reports epochs of several trainings as those of one."""
+
+    def __init__(self, config: RunConfig, on_epochs: Callable[[int], None] | None) -> None:
+        self._report = on_epochs or (lambda count: None)
+        self._total, self._stages = config.epochs, count_stages(config)
+        self._done = self._reported = 0
+
+    def __call__(self, epochs: int) -> None:
+        self._done += epochs
+        self._show(min(self._done // self._stages, self._total))
+
+    def finish(self) -> None:
+        self._show(self._total)
+
+    def _show(self, done: int) -> None:
+        if done > self._reported:
+            self._report(done - self._reported)
+            self._reported = done
+
+
+class _HopsSearch:
+    """Trains a model on subsets of its columns, and compares them on the validation nodes."""
+
+    def __init__(
+        self,
+        model: CrossHops,
+        rows: HopRows,
+        split: Split,
+        config: RunConfig,
+        names: Sequence[str],
+        known: Mapping[str, Any],
+        progress: _Progress,
+    ) -> None:
+        self.model, self.rows, self.split, self.config = model, rows, split, config
+        self.known, self.progress = known, progress
+        self.titles = list(dict.fromkeys(names))
+        number = {title: position for position, title in enumerate(self.titles)}
+        self._column_of = torch.tensor([number[name] for name in names])
+        self.num_columns = len(self.titles)
+        self._labels = rows.labels[split.validation].numpy()
+        self._metric = selecting_metric(config.metric, model.num_outputs)
+        is_binary = model.num_outputs == 2
+        self._positive = positive_class(rows.labels.numpy()) if is_binary else None
+        count = len(self._labels)
+        self._draws = np.random.default_rng(0).integers(count, size=(_RESAMPLES, count))
+
+    def choose_trial(
+        self, trials: Sequence[Trial], columns: Tensor, best: _Trained | None = None
+    ) -> _Trained:
+        """Return the trial on some columns with the best validation score, ``best`` included."""
+        failure: Diverged | None = None
+        for trial in trials:
+            try:
+                tried = self._train(trial, columns)
+            except Diverged as error:
+                failure = error
+                continue
+            if best is None or tried.result.validation_score > best.result.validation_score:
+                best = tried
+        if best is None:
+            assert failure is not None
+            raise failure
+        return best
+
+    def choose_columns(
+        self, start: _Trained, wanted: int | Literal["auto"]
+    ) -> tuple[_Trained, list[tuple[int, float]]]:
+        """Return a model on fewer columns, and the sizes tried with their validation scores.
+
+        ``auto`` takes the fewest columns whose validation score is within one standard error of
+        the best one; the error is that of the difference on the same nodes.
+        """
+        tried = [start]
+        least = wanted if isinstance(wanted, int) else 1
+        for size in _sizes(self.num_columns, least):
+            last = tried[-1]
+            tried.append(self._train(last.trial, self.rank(last)[:size].sort().values))
+            if wanted == "auto" and self._is_below(tried[-1], _best(tried), _HOPELESS):
+                break
+        chosen, best = tried[-1], _best(tried)
+        if wanted == "auto":
+            chosen = [each for each in tried if not self._is_below(each, best, 1.0)][-1]
+        return chosen, [(len(each.columns), each.result.validation_score) for each in tried]
+
+    def rank(self, trained: _Trained) -> Tensor:
+        """Return the columns of a model, those first without which its training loss is largest."""
+        step = max(1, -(-self.split.train.numel() // self._num_weighed(trained.rows)))
+        nodes = self.split.train[::step]
+        x, labels = trained.rows.rows(nodes.to(trained.rows.device)), trained.rows.labels[nodes]
+        losses = _losses_without(trained.model, x, labels, self._places(trained.columns))
+        return trained.columns[losses.argsort(descending=True, stable=True)]
+
+    def finish(self, chosen: _Trained) -> TrainedModel:
+        """Put the weights into the whole model, and score the test nodes."""
+        kept = torch.isin(self._column_of, chosen.columns)
+        self.model.widen(chosen.model, kept)
+        test = None
+        if self.split.test.numel():
+            device = next(chosen.model.parameters()).device
+            scorer = RowScorer(chosen.model, chosen.rows, self.split.test, self.config, device)
+            test = scorer.evaluate()
+        state = {name: value.cpu() for name, value in self.model.state_dict().items()}
+        return replace(chosen.result, state=state, test=test)
+
+    def _train(self, trial: Trial, columns: Tensor) -> _Trained:
+        settings = dict(trial)
+        scale = settings.pop("initial_scale", 1.0)
+        kept = torch.isin(self._column_of, columns)
+        model = self.model.narrow(kept, scale)
+        rows = self.rows if bool(kept.all()) else self.rows.narrow(kept)
+        sealed = Split(self.split.train, self.split.validation, self.split.test[:0])
+        config = self.config.model_copy(update=settings)
+        result = train_rows(model, rows, sealed, config, **self.known, on_epochs=self.progress)
+        scorer = RowScorer(model, rows, sealed.validation, config, next(model.parameters()).device)
+        scores = scorer.score()[2] if sealed.validation.numel() else torch.empty(0)
+        return _Trained(trial, columns, model, rows, result, scores.detach().double().cpu())
+
+    def _places(self, columns: Tensor) -> list[Tensor]:
+        """Return the positions of each column among the encoded columns of a narrow model."""
+        own = self._column_of[torch.isin(self._column_of, columns)]
+        return [(own == column).nonzero().flatten() for column in columns]
+
+    def _num_weighed(self, rows: HopRows) -> int:
+        return max(1, min(_WEIGHED_ROWS, _WEIGHED_ENTRIES // rows.num_columns))
+
+    def _is_below(self, one: _Trained, best: _Trained, errors: float) -> bool:
+        """Return whether a validation score is so many standard errors below the best one."""
+        gap = best.result.validation_score - one.result.validation_score
+        return gap > 0 and gap > errors * self._standard_error(one, best)
+
+    @torch.no_grad()
+    def _standard_error(self, one: _Trained, other: _Trained) -> float:
+        """Return the standard error of the difference of two validation scores."""
+        return float(np.nanstd(self._resampled(one) - self._resampled(other)))
+
+    def _resampled(self, trained: _Trained) -> NDArray[np.float64]:
+        """Return the validation metric of random draws of the nodes, the same for all models."""
+        if not len(trained.resampled):
+            scores = trained.scores.numpy()
+            trained.resampled[:] = [
+                compute(self._metric, self._labels[drawn], scores[drawn], self._positive)
+                for drawn in self._draws
+            ]
+        return np.array(trained.resampled)
+
+
+def _best(tried: Sequence[_Trained]) -> _Trained:
+    return max(tried, key=lambda each: each.result.validation_score)
+
+
+def _sizes(num_columns: int, least: int) -> Iterator[int]:
+    """Yield smaller and smaller numbers of columns, down to ``least``."""
+    size = num_columns
+    while size > least:
+        following = [each for each in SIZES if each <= _SMALLEST_STEP * size]
+        size = max([least, *following[:1]])
+        yield size
+
+
+@torch.no_grad()
+def _losses_without(
+    model: CrossHops, x: Features, labels: Tensor, columns: Sequence[Tensor]
+) -> Tensor:
+    """Return the loss of some rows without each of the columns, ``[columns]``.
+
+    A column is taken away by replacing its values by their mean over the rows.
+    """
+    model.eval()
+    weight = model.transform.weight.flatten(0, 1)
+    if isinstance(x, SparseMatrix):
+        dense = torch.from_numpy(x.to_scipy().toarray()).to(weight)
+        x = dense - (model.center / model.deviation).to(dense)
+    x, labels = x.to(weight), labels.to(weight.device)
+    projections, centered = x @ weight.t(), x - x.mean(dim=0)
+    losses = []
+    for places in columns:
+        places = places.to(weight.device)
+        without = projections - centered[:, places] @ weight[:, places].t()
+        scores = model.readout(model.hidden(without)).mean(0)
+        loss, *_ = compute_loss(scores, labels, len(labels), target_scale=model.target_scale)
+        losses.append(loss)
+    return torch.stack(losses).cpu()
