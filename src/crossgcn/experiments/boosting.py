@@ -29,12 +29,9 @@ Array = NDArray[Any]
 
 _UNSEEN = -30.0
 """Score of a class without training nodes."""
-_MOST_ITERATIONS, _ITERATIONS_WITHOUT_GAIN = 300, 10
+_MOST_ITERATIONS, _ITERATIONS_WITHOUT_GAIN = 500, 40
 _BINS, _BINS_OF_MANY, _MANY_COLUMNS = 63, 31, 1000
 """Bins of a column: 31 are as good as 63 or 255 on validation nodes of Amherst41, and faster."""
-_LEAF = 20
-"""Fewest rows in a leaf of gradient boosting, scikit-learn's default."""
-
 
 @dataclass(frozen=True)
 class EstimatorRun(Run):
@@ -120,13 +117,9 @@ class CandidateTrainer(Trainer):
         config, reads = run.config, CANDIDATES[run.candidate].columns
         if reads == "none":
             return np.zeros((len(self.y), 1), np.float32)
-        columns = self.graph().x
-        if reads == "hops":
-            columns = self.hop_columns(
-                config.hops or 2,
-                self.splits[run.split],
-                labels=config.label_features is not False,
-            )
+        hops = 2 if config.hops is None else config.hops
+        labels = reads == "hops" and config.label_features is not False
+        columns = self.hop_columns(hops, self.splits[run.split], labels=labels)
         dense: Array = (
             columns.to_scipy().toarray() if isinstance(columns, SparseMatrix) else columns.numpy()
         )
@@ -158,18 +151,19 @@ def _fit(
         from sklearn.utils.class_weight import compute_sample_weight
 
         kind = ExplainableBoostingRegressor if is_number else ExplainableBoostingClassifier
-        model = kind(outer_bags=8, random_state=seed, n_jobs=threads, **settings)
+        model = kind(outer_bags=4, random_state=seed, n_jobs=threads, **settings)
         weights = None if class_weight is None else compute_sample_weight(class_weight, target)
         return model.fit(x, target, sample_weight=weights), columns
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    settings |= {
+    settings = {
         "max_iter": _MOST_ITERATIONS,
         "early_stopping": True,
         "n_iter_no_change": _ITERATIONS_WITHOUT_GAIN,
-        "min_samples_leaf": _LEAF,
         "max_bins": _BINS_OF_MANY if x.shape[1] > _MANY_COLUMNS else _BINS,
+        "min_samples_leaf": 20,
         "random_state": seed,
+        **settings,
     }
     if is_number:
         model = HistGradientBoostingRegressor(**settings)
@@ -180,7 +174,7 @@ def _fit(
     # Columns that cannot be split are left out, which takes time and changes nothing: each side of
     # a split needs enough rows, so that of a one-hot column does.
     most = [np.unique(values, return_counts=True)[1].max() for values in x.T]
-    usable = len(x) - np.array(most) >= _LEAF
+    usable = len(x) - np.array(most) >= settings["min_samples_leaf"]
     usable[0] |= not usable.any()
     columns = columns[:, usable]
     model.fit(columns[train], target, X_val=columns[validation], y_val=y[validation])

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from crossgcn.errors import BadInput
 from crossgcn.models.catalogue import (
     MODEL_OPTIONS,
-    PRESETS,
     first_layer_crosses,
     get_preset,
     has_orders,
@@ -33,21 +32,23 @@ _OF_NETWORKS: Trials = (
     {"dropout": 0.2, "weight_decay": 1e-3},
     {"dropout": 0.0, "weight_decay": 1e-2},
 )
-_OF_HOPS: Trials = (
-    {"dropout": 0.1, "weight_decay": 1e-2},  # good for few columns
-    {"dropout": 0.5, "weight_decay": 1e-3},  # good for many
-    {"dropout": 0.0, "weight_decay": 0.0},
-    {"dropout": 0.2, "weight_decay": 1e-3},
-)
+_OF_HOPS: Trials = ({},)
+"""Cross-hops and its like choose their settings themselves, within each training (``tuning``)."""
 _OF_BOOSTING: Trials = (
     {"learning_rate": 0.1, "max_leaf_nodes": 15},
-    {"learning_rate": 0.05, "max_leaf_nodes": 31},
-    {"learning_rate": 0.1, "max_leaf_nodes": 7},
-    {"learning_rate": 0.1, "max_leaf_nodes": 3},
+    {
+        "learning_rate": 0.05,
+        "max_leaf_nodes": 8,
+        "max_features": 0.3,
+        "l2_regularization": 1.0,
+        "min_samples_leaf": 5,
+    },
+    {"learning_rate": 0.05, "max_leaf_nodes": 31, "max_features": 0.3},
+    {"learning_rate": 0.1, "max_leaf_nodes": 3, "l2_regularization": 1.0},
 )
 _OF_EBM: Trials = (
-    {"interactions": 10, "learning_rate": 0.04},
     {"interactions": 0, "learning_rate": 0.04},
+    {"interactions": 10, "learning_rate": 0.04},
     {"interactions": 30, "learning_rate": 0.04},
     {"interactions": 10, "learning_rate": 0.01},
 )
@@ -66,6 +67,7 @@ class Candidate:
         twin: The same model without crosses.
         estimator: A model of :mod:`~crossgcn.experiments.boosting` instead of a network.
         glass_box: Whether a score is an exact sum of named terms.
+        by_default: Whether it is trained if no models are named.
     """
 
     description: str
@@ -75,60 +77,79 @@ class Candidate:
     twin: str | None = None
     estimator: Literal["constant", "boosting", "ebm"] | None = None
     glass_box: bool = True
+    by_default: bool = True
 
     @property
     def columns(self) -> Literal["none", "own", "hops", "graph"]:
         """What it reads: nothing, own columns, also those of neighbourhoods, or the graph."""
         if self.estimator == "constant":
             return "none"
-        if self.preset == "mlp":
+        if self.settings.get("hops") == 0:
             return "own"
         return "hops" if get_preset(self.preset).inputs == "hops" else "graph"
+
+    @property
+    def sees_graph(self) -> bool:
+        """Whether it reads anything of a node's neighbours."""
+        return self.columns in ("hops", "graph")
 
 
 CONSTANT, _TWIN = "majority-or-mean", "cross-hops-1"
 _OWN, _ALL = "own columns", "own and neighbours' columns"
-_BLACK_BOX: Any = {"estimator": "boosting", "glass_box": False}
+_NO_GRAPH = {"hops": 0}
+_HOPS = ("cross-hops", _OF_HOPS)
+_BOOSTING: Any = {"estimator": "boosting", "glass_box": False}
 
 CANDIDATES: Mapping[str, Candidate] = {
     CONSTANT: Candidate(
-        "always the commonest class, or the mean", "mlp", ({},), estimator="constant"
+        "always the commonest class, or the mean", "cross-hops", ({},), estimator="constant"
     ),
-    "linear": Candidate(f"{_OWN}, weighted and added", "mlp", _OF_NETWORKS, {"num_layers": 1}),
-    "cross-hops-1": Candidate(f"{_ALL}, weighted and added", "cross-hops", _OF_HOPS, {"order": 1}),
-    "cross-hops-2": Candidate(
-        f"{_ALL} and products of two", "cross-hops", _OF_HOPS, {"order": 2}, _TWIN
+    "linear": Candidate(f"{_OWN}, weighted and added", *_HOPS, {"order": 1, **_NO_GRAPH}),
+    "cross-own": Candidate(
+        f"{_OWN} and products of two", *_HOPS, {"order": 2, **_NO_GRAPH}, "linear"
     ),
-    "cross-hops-3": Candidate(
-        f"{_ALL} and products of up to three", "cross-hops", _OF_HOPS, {"order": 3}, _TWIN
+    "cross-hops-1": Candidate(f"{_ALL}, weighted and added", *_HOPS, {"order": 1}),
+    "cross-hops-2": Candidate(f"{_ALL} and products of two", *_HOPS, {"order": 2}, _TWIN),
+    "cross-hops-3": Candidate(f"{_ALL} and products of up to three", *_HOPS, {"order": 3}, _TWIN),
+    "ebm": Candidate(
+        f"explainable boosting, {_OWN}", "cross-hops", _OF_EBM, _NO_GRAPH, estimator="ebm"
     ),
-    "ebm": Candidate(f"explainable boosting, {_OWN}", "mlp", _OF_EBM, estimator="ebm"),
-    "ebm-hops": Candidate(f"explainable boosting, {_ALL}", "cross-hops", _OF_EBM, estimator="ebm"),
+    "ebm-hops": Candidate(
+        f"explainable boosting, {_ALL}", "cross-hops", _OF_EBM, estimator="ebm", by_default=False
+    ),
     "gcn": Candidate("graph convolution", "gcn", _OF_NETWORKS),
     "cross-gcn-2": Candidate(
         "graph convolution with products of two columns",
         *("cross-gcn", _OF_NETWORKS, {"order": 2}, "gcn"),
+        by_default=False,
     ),
-    "boosting": Candidate(f"gradient boosting, {_OWN}", "mlp", _OF_BOOSTING, **_BLACK_BOX),
+    "boosting": Candidate(
+        f"gradient boosting, {_OWN}", "cross-hops", _OF_BOOSTING, _NO_GRAPH, **_BOOSTING
+    ),
     "boosting-hops": Candidate(
-        f"gradient boosting, {_ALL}", "cross-hops", _OF_BOOSTING, **_BLACK_BOX
+        f"gradient boosting, {_ALL}", "cross-hops", _OF_BOOSTING, **_BOOSTING
     ),
-    "perceptron": Candidate(f"one hidden layer, {_OWN}", "mlp", _OF_NETWORKS, glass_box=False),
+    "perceptron": Candidate(
+        f"one hidden layer, {_OWN}", "mlp-hops", _OF_HOPS, _NO_GRAPH, glass_box=False
+    ),
     "perceptron-hops": Candidate(
         f"one hidden layer, {_ALL}", "mlp-hops", _OF_HOPS, glass_box=False
     ),
 }
-"""Glass boxes first, each kind from the simplest to the most complex."""
+"""Glass boxes first, from the simplest to the most complex."""
 
 TABLE_DEFAULTS: Mapping[str, Any] = {
     "num_splits": 10,
     "dropout": 0.2,
     "bias": True,
     "patience": 50,
+    "columns": "auto",
+    "tuning": DEFAULT_TRIALS,
 }
 """Settings of all models on tables, where they differ from the paper's protocol."""
 
-_MANY_COLUMNS = 300
+_CHOSEN_BY_TRIALS = ("dropout", "weight_decay", "learning_rate")
+"""Settings whose choice by the validation nodes is left out if the user gives one."""
 
 
 def configure_candidate(
@@ -172,7 +193,7 @@ def train_options(
 
 _OPTIONS = (
     *("model", "order", "hidden_channels", "num_layers", "hops", "bags", "dropout", "epochs"),
-    *("patience", "metric", "class_weight", "splits", "train", "num_splits", "seed"),
+    *("patience", "metric", "class_weight", "splits", "train", "num_splits", "seed", "columns"),
 )
 """Settings for which ``crossgcn train`` has an option; ``--set`` takes the others."""
 
@@ -185,7 +206,9 @@ def _settings_of_trial(candidate: Candidate, trial: int) -> dict[str, Any]:
 def _foreign_settings(model: str) -> frozenset[str]:
     """Return the settings that a model does not have."""
     preset = get_preset(model)
-    others = {"num_layers"} if preset.inputs == "hops" else {"batch_size"}
+    others = {"num_layers"} if preset.inputs == "hops" else {"batch_size", "columns", "tuning"}
+    if not has_orders(model):
+        others.add("columns")
     return (MODEL_OPTIONS - preset.options) | others
 
 
@@ -200,22 +223,12 @@ def configure_for_tables(
         config_file: TOML file with further ones.
     """
     given = given_settings(config_file, settings)
-    model = str(given.get("model", "cross-gcn" if graph is None else "cross-hops"))
-    tuned = {}
-    if model in PRESETS and PRESETS[model].inputs == "hops":
-        tuned = hop_settings(0 if graph is None else graph.data.num_features)
     if graph is None:
-        return RunConfig.create(defaults=tuned, **given)
+        return RunConfig.create(**given)
     defaults = table_defaults(graph, given.get("splits"))
-    return _configure(model, defaults, {**tuned, **given, "model": model})
-
-
-def hop_settings(num_features: int) -> dict[str, float]:
-    """Return the dropout and weight decay of cross-hops.
-
-    They were chosen on the validation nodes of the graphs in docs/real_graphs.md.
-    """
-    return dict(_OF_HOPS[1 if num_features > _MANY_COLUMNS else 0])
+    if any(name in given for name in _CHOSEN_BY_TRIALS):
+        del defaults["tuning"]
+    return _configure(str(given.get("model", "cross-hops")), defaults, given)
 
 
 def table_defaults(graph: TableGraph, splits: str | None) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class HopPlan:
 
     Attributes:
         num_features: Own columns.
-        hops: How far neighbourhoods reach, at least 1.
+        hops: How far neighbourhoods reach; 0 for own columns alone.
         num_labels: Columns of a label; 0 if neighbours' labels are not shown.
         directed: Keep in-neighbours and out-neighbours apart.
     """
@@ -43,12 +43,14 @@ class HopPlan:
     directed: bool = False
 
     def __post_init__(self) -> None:
-        if self.hops < 1:
-            raise BadInput(f"hops is {self.hops}; give at least 1")
+        if self.hops < 0:
+            raise BadInput(f"hops is {self.hops}; give 0 for own columns alone, or more")
 
     @property
     def sides(self) -> tuple[str, ...]:
         """What tells kinds of neighbours apart: nothing, or ``in-`` and ``out-``."""
+        if self.hops == 0:
+            return ()
         return ("in-", "out-") if self.directed else ("",)
 
     @property
@@ -136,10 +138,10 @@ class HopColumns:
             out = self._with_room(features, device)
             features, sides = out[:, : x.size(1)], [near.to(out.device) for near in self._sides]
         blocks, self.smoothing = _means(features, sides, hops, smoothing, out)
-        sizes = torch.stack([near.num_neighbours.log1p() for near in sides], dim=1)
-        if out is not None:
-            out[:, -len(sides) :] = sizes
-        self.without_labels: Features = join_columns([*blocks, sizes]) if out is None else out
+        sizes = [near.num_neighbours.log1p().unsqueeze(1) for near in sides]
+        if out is not None and sizes:
+            out[:, -len(sizes) :] = torch.cat(sizes, dim=1)
+        self.without_labels: Features = join_columns([*blocks, *sizes]) if out is None else out
 
     @cached_property
     def scale(self) -> Scale:

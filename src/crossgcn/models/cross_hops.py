@@ -50,7 +50,7 @@ class CrossHops(NodeClassifier):
         out_channels: Number of classes, or 1 for a number; ``hidden_channels`` by default.
         dropout: Probability of dropping an entry of :math:`\tilde{\mathbf{x}}`.
         order: Highest order K of the crosses; a sequence has one number, that of its layer.
-        hops: How far the neighbourhood reaches.
+        hops: How far the neighbourhood reaches; 0 for own columns alone.
         label_features: Also give a node the labels of its neighbours in the training set.
         bags: Number of models whose mean this is.
         directed: Keep in-neighbours and out-neighbours apart.
@@ -92,7 +92,7 @@ class CrossHops(NodeClassifier):
             (order,) = order
         check_count("hidden_channels", hidden_channels)
         check_count("bags", bags)
-        num_labels = (1 if out_channels <= 2 else out_channels) if label_features else 0
+        num_labels = (1 if out_channels <= 2 else out_channels) if label_features and hops else 0
         plan = HopPlan(in_channels, hops, num_labels, directed)
         units = bags * hidden_channels
         transform = CrossFeatureTransform(

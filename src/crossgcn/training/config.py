@@ -64,9 +64,10 @@ class RunConfig(BaseModel):
     bias: bool | None = Field(None, description="Add a bias in each layer. [default: the model's]")
     hops: int | None = Field(
         None,
-        ge=1,
+        ge=0,
         le=10,
-        description="How far neighbourhoods reach (cross-hops), at most 10. [default: the model's]",
+        description="How far neighbourhoods reach (cross-hops), at most 10; 0 for own columns "
+        "alone. [default: 2; 0 without edges]",
     )
     label_features: bool | None = Field(
         None,

@@ -49,17 +49,17 @@ _FEW_ROWS_PER_COLUMN = 5
 Trial = Mapping[str, float]
 """Settings of the training; ``initial_scale`` multiplies the read-out before training."""
 
-_DEFAULT, _NO_PENALTY = {"dropout": 0.1, "weight_decay": 1e-2}, {"dropout": 0.0, "weight_decay": 0.0}
-_STRONG_DROPOUT = {"dropout": 0.5, "weight_decay": 1e-3}
-_SMALL_START = {
+_MILD: Trial = {"dropout": 0.1, "weight_decay": 1e-2}
+_NO_PENALTY: Trial = {"dropout": 0.0, "weight_decay": 0.0}
+_STRONG_DROPOUT: Trial = {"dropout": 0.5, "weight_decay": 1e-3}
+_SMALL_START: Trial = {
     "dropout": 0.1,
     "weight_decay": 0.1,
     "learning_rate": 3e-4,
     "initial_scale": 0.05,
 }
-_TRIALS: tuple[Trial, ...] = (_DEFAULT, _NO_PENALTY, _STRONG_DROPOUT, _SMALL_START)
-_TRIALS_IF_WIDE: tuple[Trial, ...] = (_STRONG_DROPOUT, _SMALL_START, _NO_PENALTY, _DEFAULT)
-MOST_TRIALS = len(_TRIALS)
+_TRIALS = (_MILD, _NO_PENALTY, _STRONG_DROPOUT, _SMALL_START)
+_TRIALS_IF_WIDE = (_STRONG_DROPOUT, _SMALL_START, _NO_PENALTY, _MILD)
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,7 @@ def train_hops(
     about: dict[str, Any] = {}
     if wanted != "all":
         chosen, path = search.choose_columns(chosen, wanted)
+        trials = list_trials(config, split.train.numel(), chosen.rows.num_columns)
         others = [trial for trial in trials if trial != chosen.trial]
         chosen = search.choose_trial(others, chosen.columns, chosen)
         ranked = search.rank(chosen).tolist()

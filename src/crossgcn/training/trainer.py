@@ -128,7 +128,7 @@ class Trainer:
         """Compute what these runs share, before processes divide them."""
         for run in runs:
             if run.config.takes_hops:
-                self._hops_of(run.config.hops or HopPlan.hops)
+                self._hops_of(HopPlan.hops if run.config.hops is None else run.config.hops)
             else:
                 self.graph()
 
