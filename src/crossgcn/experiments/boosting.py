@@ -33,6 +33,7 @@ _MOST_ITERATIONS, _ITERATIONS_WITHOUT_GAIN = 500, 40
 _BINS, _BINS_OF_MANY, _MANY_COLUMNS = 63, 31, 1000
 """Bins of a column: 31 are as good as 63 or 255 on validation nodes of Amherst41, and faster."""
 
+
 @dataclass(frozen=True)
 class EstimatorRun(Run):
     """The fit of an estimator on one split.

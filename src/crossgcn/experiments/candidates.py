@@ -228,7 +228,8 @@ def configure_for_tables(
     defaults = table_defaults(graph, given.get("splits"))
     if any(name in given for name in _CHOSEN_BY_TRIALS):
         del defaults["tuning"]
-    return _configure(str(given.get("model", "cross-hops")), defaults, given)
+    model = str(given.get("model", "cross-hops"))
+    return _configure(model, defaults, {**given, "model": model})
 
 
 def table_defaults(graph: TableGraph, splits: str | None) -> dict[str, Any]:

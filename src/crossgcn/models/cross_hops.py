@@ -150,22 +150,16 @@ class CrossHops(NodeClassifier):
             layer.reset_parameters()  # type: ignore[operator]
         nn.init.normal_(self.transform.weight, std=1 / sqrt(self.plan.num_columns))
 
-    def narrow(self, kept: Tensor, scale: float = 1.0) -> Self:
-        """Return a copy with initial weights that reads rows of some of the columns only.
+    def narrow(self, kept: Tensor) -> Self:
+        """Return a copy that reads rows of some of the columns only.
 
         Args:
             kept: Which columns, bool ``[columns]``.
-            scale: Multiplies the read-out.
         """
         copy = deepcopy(self)
-        share = float(kept.double().mean())
-        with torch.no_grad():
-            copy.readout.weight *= scale
-            if share < 1:
-                weight = copy.transform.weight[:, :, kept] / sqrt(share)
-                copy.transform.weight = nn.Parameter(weight)
-                copy.transform.in_channels = weight.size(-1)
-                copy.center, copy.deviation = copy.center[kept], copy.deviation[kept]
+        copy.transform.weight = nn.Parameter(copy.transform.weight[:, :, kept].detach())
+        copy.transform.in_channels = int(kept.sum())
+        copy.center, copy.deviation = copy.center[kept], copy.deviation[kept]
         return copy
 
     @torch.no_grad()

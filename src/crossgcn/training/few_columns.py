@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -35,8 +36,10 @@ _SMALLEST_STEP = 0.8
 """The next size is at most this share of the last one."""
 _MOST_STAGES = 8
 """Trainings on fewer columns that the progress bar expects."""
-_HOPELESS = 3.0
-"""The search ends at a size that is this many standard errors below the best one."""
+_LEAST = 4
+"""Fewest columns that ``auto`` tries."""
+MATTERS = 0.005
+"""A difference that matters: half a point; of RMSE and MAE, half a percent."""
 _RESAMPLES = 50
 """Draws of the validation nodes from which a standard error is estimated."""
 _WEIGHED_ENTRIES = 1 << 24
@@ -132,8 +135,7 @@ def train_hops(
     if wanted != "all":
         chosen, path = search.choose_columns(chosen, wanted)
         trials = list_trials(config, split.train.numel(), chosen.rows.num_columns)
-        others = [trial for trial in trials if trial != chosen.trial]
-        chosen = search.choose_trial(others, chosen.columns, chosen)
+        chosen = search.choose_trial(trials, chosen.columns)
         ranked = search.rank(chosen).tolist()
         about = {"columns": [search.titles[column] for column in ranked], "path": path}
     search.progress.finish()
@@ -203,42 +205,36 @@ class _HopsSearch:
         count = len(self._labels)
         self._draws = np.random.default_rng(0).integers(count, size=(_RESAMPLES, count))
 
-    def choose_trial(
-        self, trials: Sequence[Trial], columns: Tensor, best: _Trained | None = None
-    ) -> _Trained:
-        """Return the trial on some columns with the best validation score, ``best`` included."""
-        failure: Diverged | None = None
+    def choose_trial(self, trials: Sequence[Trial], columns: Tensor) -> _Trained:
+        """Return the model on some columns of the trial with the best validation score."""
+        trained, failure = [], None
         for trial in trials:
             try:
-                tried = self._train(trial, columns)
+                trained.append(self._train(trial, columns))
             except Diverged as error:
                 failure = error
-                continue
-            if best is None or tried.result.validation_score > best.result.validation_score:
-                best = tried
-        if best is None:
-            assert failure is not None
+        if failure is not None and not trained:
             raise failure
-        return best
+        return _best(trained)
 
     def choose_columns(
         self, start: _Trained, wanted: int | Literal["auto"]
     ) -> tuple[_Trained, list[tuple[int, float]]]:
         """Return a model on fewer columns, and the sizes tried with their validation scores.
 
-        ``auto`` takes the fewest columns whose validation score is within one standard error of
-        the best one; the error is that of the difference on the same nodes.
+        Each training starts with the weights of the last one, which takes less time. ``auto`` takes the fewest columns
+        whose validation score is not below the best one by more than one standard error, or by
+        more than matters; the error is that of the difference on the same nodes.
         """
         tried = [start]
-        least = wanted if isinstance(wanted, int) else 1
-        for size in _sizes(self.num_columns, least):
+        for size in _sizes(self.num_columns, _LEAST if wanted == "auto" else int(wanted)):
             last = tried[-1]
-            tried.append(self._train(last.trial, self.rank(last)[:size].sort().values))
-            if wanted == "auto" and self._is_below(tried[-1], _best(tried), _HOPELESS):
+            tried.append(self._train(last.trial, self.rank(last)[:size].sort().values, last))
+            if wanted == "auto" and self._is_below(tried[-1], _best(tried), 2.0):
                 break
         chosen, best = tried[-1], _best(tried)
         if wanted == "auto":
-            chosen = [each for each in tried if not self._is_below(each, best, 1.0)][-1]
+            chosen = [each for each in tried if not self._is_below(each, best)][-1]
         return chosen, [(len(each.columns), each.result.validation_score) for each in tried]
 
     def rank(self, trained: _Trained) -> Tensor:
@@ -261,18 +257,28 @@ class _HopsSearch:
         state = {name: value.cpu() for name, value in self.model.state_dict().items()}
         return replace(chosen.result, state=state, test=test)
 
-    def _train(self, trial: Trial, columns: Tensor) -> _Trained:
+    def _train(self, trial: Trial, columns: Tensor, last: _Trained | None = None) -> _Trained:
+        """Train on some columns: from the initial weights, or from those of a model of more."""
         settings = dict(trial)
         scale = settings.pop("initial_scale", 1.0)
         kept = torch.isin(self._column_of, columns)
-        model = self.model.narrow(kept, scale)
+        if last is None:
+            model = self.model.narrow(kept)
+            with torch.no_grad():
+                model.transform.weight /= sqrt(kept.double().mean())
+                model.readout.weight *= scale
+        else:
+            model = last.model.narrow(kept[torch.isin(self._column_of, last.columns)])
         rows = self.rows if bool(kept.all()) else self.rows.narrow(kept)
         sealed = Split(self.split.train, self.split.validation, self.split.test[:0])
         config = self.config.model_copy(update=settings)
         result = train_rows(model, rows, sealed, config, **self.known, on_epochs=self.progress)
-        scorer = RowScorer(model, rows, sealed.validation, config, next(model.parameters()).device)
-        scores = scorer.score()[2] if sealed.validation.numel() else torch.empty(0)
-        return _Trained(trial, columns, model, rows, result, scores.detach().double().cpu())
+        scores = torch.empty(0)
+        if sealed.validation.numel():
+            device = next(model.parameters()).device
+            scorer = RowScorer(model, rows, sealed.validation, config, device)
+            scores = scorer.score()[2].detach().double().cpu()
+        return _Trained(trial, columns, model, rows, result, scores)
 
     def _places(self, columns: Tensor) -> list[Tensor]:
         """Return the positions of each column among the encoded columns of a narrow model."""
@@ -282,12 +288,14 @@ class _HopsSearch:
     def _num_weighed(self, rows: HopRows) -> int:
         return max(1, min(_WEIGHED_ROWS, _WEIGHED_ENTRIES // rows.num_columns))
 
-    def _is_below(self, one: _Trained, best: _Trained, errors: float) -> bool:
-        """Return whether a validation score is so many standard errors below the best one."""
+    def _is_below(self, one: _Trained, best: _Trained, times: float = 1.0) -> bool:
+        """Return whether a validation score is clearly below the best one."""
         gap = best.result.validation_score - one.result.validation_score
-        return gap > 0 and gap > errors * self._standard_error(one, best)
+        matters = MATTERS
+        if self._metric in ("rmse", "mae"):
+            matters *= abs(best.result.validation_score)
+        return gap > times * matters and gap > times * self._standard_error(one, best)
 
-    @torch.no_grad()
     def _standard_error(self, one: _Trained, other: _Trained) -> float:
         """Return the standard error of the difference of two validation scores."""
         return float(np.nanstd(self._resampled(one) - self._resampled(other)))
