@@ -17,7 +17,6 @@ from torch_geometric.data import Data
 from benchmarks.harness import Check, relative_error
 from benchmarks.peers import PeerTraining, Precision, order_of, product_precision
 from crossgcn import PreparedGraph, RunConfig, Split, build_model
-from crossgcn.experiments.candidates import hop_settings
 from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.standardise import HopRows, Scale
 from crossgcn.models.cross_hops import CrossHops
@@ -188,7 +187,6 @@ def train_on_rows(
         bags=8,
         epochs=epochs,
         batch_size=8192,
-        defaults=hop_settings(100),
     )
     torch.manual_seed(seed)
     model = build_model("cross-hops", (columns.size(1) - 1) // 2, 2, **config.model_settings())

@@ -22,7 +22,7 @@ from crossgcn.graph.neighbourhood import (
     neighbour_labels,
 )
 from crossgcn.graph.sparse_matrix import SparseMatrix
-from crossgcn.graph.standardise import fit_scale, standardise
+from crossgcn.graph.standardise import fit_range, fit_scale, standardise
 
 
 def to_csr(x: Tensor) -> Tensor:
@@ -261,9 +261,29 @@ def test_sparse_columns_are_scaled_like_dense_ones(
     torch.testing.assert_close(centered, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_less_than_one_hop_is_refused() -> None:
-    with pytest.raises(BadInput, match="hops is 0; give at least 1"):
-        HopPlan(3, 0)
+def test_without_hops_there_are_own_columns_alone() -> None:
+    x, edges = torch.randn(5, 3), torch.tensor([[0, 1], [1, 0]])
+    columns = HopColumns(x, edges, hops=0)
+    assert columns.plan.name_columns(["a", "b", "c"]) == ["a", "b", "c"]
+    assert isinstance(columns.without_labels, Tensor)
+    torch.testing.assert_close(columns.without_labels, x)
+    with pytest.raises(BadInput, match="hops is -1; give 0 for own columns alone, or more"):
+        HopPlan(3, -1)
+
+
+def test_values_beyond_those_of_the_training_nodes_are_cut() -> None:
+    columns = torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [9.0, -7.0]])
+    low, high = fit_range(columns, torch.tensor([0, 1, 2]))
+    scale = fit_scale(columns, 0)._replace(low=low, high=high)
+    expected = columns.clone()
+    expected[3] = torch.tensor([0.0, 1.0])
+    found = standardise(columns, scale)
+    assert isinstance(found, Tensor)
+    torch.testing.assert_close(found, (expected - scale.center) / scale.deviation)
+    sparse = standardise(SparseMatrix.from_torch(columns.to_sparse_csr()), scale)
+    assert isinstance(sparse, SparseMatrix)
+    dense = torch.from_numpy(sparse.to_scipy().toarray()) - scale.center / scale.deviation
+    torch.testing.assert_close(dense[:, 0], found[:, 0])
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -10,7 +10,7 @@ from crossgcn.cli import options as o
 from crossgcn.cli.running import finish, load_experiment, progress_bar, results_folder, terminal
 from crossgcn.cli.tables import TableOptions, read_dataset
 from crossgcn.errors import BadInput
-from crossgcn.experiments.candidates import CANDIDATES, DEFAULT_TRIALS, MOST_TRIALS
+from crossgcn.experiments.candidates import DEFAULT_TRIALS, MOST_TRIALS
 from crossgcn.models.catalogue import get_preset, settings_of_models
 from crossgcn.training.config import RunConfig
 
@@ -105,17 +105,12 @@ def _candidates(
     baseline: str | None,
     tuning: int,
 ) -> TableExperiment:
-    """Check a comparison of models for tables; the slow ones are left out unless named."""
+    """Check a comparison of models for tables."""
     from crossgcn.experiments.compare import table_experiment
 
-    names = list(CANDIDATES) if names == ["all"] else names
     experiment = table_experiment(graph, names, tuning, baseline, settings)
-    if experiment.skipped:
-        package = "pip install 'crossgcn[ebm]' and " * experiment.needs_package
+    if experiment.missing and names is None:
         terminal().print(
-            f"left out, because they take long: {' and '.join(experiment.skipped)}; {package}"
-            "add them by --models all",
-            markup=False,
-            highlight=False,
+            "left out: ebm, which needs pip install 'crossgcn[ebm]'", markup=False, highlight=False
         )
     return experiment

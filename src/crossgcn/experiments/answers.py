@@ -10,12 +10,10 @@ from typing import Any, Literal
 
 from crossgcn.experiments.candidates import CANDIDATES, CONSTANT, Candidate
 from crossgcn.experiments.statistics import PairedDifference, paired_difference
-from crossgcn.training.metrics import METRICS
+from crossgcn.training.metrics import METRICS, smallest_that_matters
 
 Verdict = Literal["helps", "does not help", "cannot tell"]
 
-MATTERS = 0.005
-"""A gain that matters: half a point; of RMSE and MAE, half a percent of the baseline's."""
 _ENOUGH_SPLITS = 5
 """With fewer splits, not beating a constant leaves the question open."""
 
@@ -146,28 +144,41 @@ class TableComparison:
 
     @property
     def recommended(self) -> str:
-        """The model with crosses where they help; else the simplest glass box that is as good.
+        """The simplest glass box that is as good as the best one, by validation scores.
 
-        Only models that ``crossgcn train`` has are recommended, a black box only if no glass box
-        was compared. "As good" is by validation score, and so is the exception: crosses help, but
-        a glass box other than their twin is better by more than :data:`MATTERS`.
+        As good means: not worse by more than one standard error of the paired difference. A model
+        that reads neighbours is not recommended if the graph does not help, and one with crosses
+        not if these do not help. A black box is recommended only if no glass box of this package
+        was compared.
         """
-        trainable = [r for r in self.results if r.candidate.estimator is None] or self.results
-        glass = [r for r in trainable if r.candidate.glass_box] or list(trainable)
-        crosses = self.crosses
-        if crosses is not None and crosses.verdict == "helps":
-            glass = [r for r in glass if r.name != crosses.against]
-        elif crosses is not None and crosses.verdict == "does not help":
+        glass = [r for r in self.results if r.candidate.is_recommended]
+        glass = glass or [r for r in self.results if r.candidate.estimator is None]
+        glass = glass or list(self.results)
+        graph, crosses = self.graph, self.crosses
+        if graph is not None and graph.verdict == "does not help":
+            glass = [r for r in glass if not r.candidate.sees_graph] or glass
+        if crosses is not None and crosses.verdict == "does not help":
             glass = [r for r in glass if r.candidate.twin != crosses.against] or glass
-        best = max(fmean(result.validation) for result in glass)
-        enough = best - self._matters(best)
-        good = [r.name for r in glass if fmean(r.validation) >= enough or math.isnan(enough)]
-        if crosses is not None and crosses.verdict == "helps" and crosses.model in good:
-            return crosses.model
-        return good[0]
+        best = max(glass, key=lambda r: fmean(r.validation))
+        return next(r.name for r in glass if not self._is_worse(r, best))
 
-    def _matters(self, value: float) -> float:
-        return MATTERS * abs(value) if self.metric in ("rmse", "mae") else MATTERS
+    @property
+    def better(self) -> str | None:
+        """A model that ``train`` cannot make and that validates better than the recommended one."""
+        chosen = self.of(self.recommended)
+        others = [r for r in self.results if r.candidate.estimator not in (None, "constant")]
+        best = max(others, key=lambda r: fmean(r.validation), default=None)
+        if best is None or not self._is_worse(chosen, best):
+            return None
+        return best.name
+
+    def _is_worse(self, one: CandidateResult, best: CandidateResult) -> bool:
+        """Return whether validation scores are lower by more than one paired standard error."""
+        gap = paired_difference(best.validation, one.validation)
+        error = gap.standard_error
+        if error is None or math.isnan(error):
+            error = smallest_that_matters(self.metric, fmean(best.validation))
+        return gap.mean > error
 
     def _answer(self, model: str | None, against: str | None) -> QuestionAnswer | None:
         """Judge by the plain interval; a model must also beat a constant by the corrected one."""
@@ -188,7 +199,7 @@ class TableComparison:
         verdict: Verdict = "cannot tell"
         if low > 0 and not is_constant:
             verdict = "helps"
-        elif high < self._matters(fmean(self.of(against).scores)) or (
+        elif high < smallest_that_matters(self.metric, fmean(self.of(against).scores)) or (
             is_constant and difference.count >= _ENOUGH_SPLITS and not math.isnan(low)
         ):
             verdict = "does not help"

@@ -89,6 +89,12 @@ class Candidate:
         return "hops" if get_preset(self.preset).inputs == "hops" else "graph"
 
     @property
+    def is_recommended(self) -> bool:
+        """Whether ``compare`` may recommend it: the constant and the forms of cross-hops."""
+        trained = self.preset == "cross-hops" and self.estimator is None
+        return trained or self.estimator == "constant"
+
+    @property
     def sees_graph(self) -> bool:
         """Whether it reads anything of a node's neighbours."""
         return self.columns in ("hops", "graph")
@@ -180,7 +186,8 @@ def train_options(
     options = _settings_of_trial(candidate, trial)
     foreign = {"dataset", *_foreign_settings(candidate.preset)}
     for name, value in settings.items():
-        if name not in foreign and value != RunConfig.model_fields[name].default:
+        default = TABLE_DEFAULTS.get(name, RunConfig.model_fields[name].default)
+        if name not in foreign and value != default:
             options.setdefault(name, value)
     words: list[str] = []
     for name, value in options.items():
@@ -224,7 +231,9 @@ def configure_for_tables(
     """
     given = given_settings(config_file, settings)
     if graph is None:
-        return RunConfig.create(**given)
+        takes_hops = given.get("model") in ("cross-hops", "mlp-hops")
+        defaults = {"dropout": 0.1, "weight_decay": 1e-2} if takes_hops else {}
+        return RunConfig.create(defaults=defaults, **given)
     defaults = table_defaults(graph, given.get("splits"))
     if any(name in given for name in _CHOSEN_BY_TRIALS):
         del defaults["tuning"]

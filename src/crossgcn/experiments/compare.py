@@ -34,7 +34,9 @@ from crossgcn.training.pool import train_each
 from crossgcn.training.records import describe_environment
 from crossgcn.training.trainer import Record, Run
 
-_TUNED = {"dropout", "weight_decay"} | (MODEL_OPTIONS - {"bias", "hops", "label_features", "bags"})
+_TUNED = {"dropout", "weight_decay", "tuning"} | (
+    MODEL_OPTIONS - {"bias", "hops", "label_features", "bags"}
+)
 """Settings that each candidate has from its entry or from a trial."""
 
 Key = tuple[str, int, int]
@@ -46,14 +48,13 @@ class TableExperiment:
 
     Args:
         data: The graph; for a number as target ``num_classes`` is 1.
-        names: The candidates; defaults to all but the slowest. A constant is always measured.
+        names: The candidates; by default those of medium cost. A constant is always measured.
         defaults: Settings of :class:`~crossgcn.RunConfig` unless a preset has its own.
         settings: Settings for all candidates that have them.
         about: Further entries of :attr:`TableComparison.protocol`.
 
     Attributes:
-        skipped: Candidates that were left out, because they take long and were not named.
-        needs_package: Whether they also need a package that is not installed.
+        missing: Candidates whose package is not installed.
     """
 
     def __init__(
@@ -78,16 +79,9 @@ class TableExperiment:
             raise BadInput(
                 f"--tuning is 1 to {MOST_TRIALS} trials for each model; got {num_trials}"
             )
-        wanted = [name for name in CANDIDATES if names is None or name in names]
-        slow = [name for name in wanted if CANDIDATES[name].estimator == "ebm"]
-        self.needs_package = bool(slow) and find_spec("interpret") is None
-        if self.needs_package and names is not None:
-            raise BadInput(
-                f"{' and '.join(slow)} need the package interpret: pip install 'crossgcn[ebm]', "
-                "or leave them out of --models"
-            )
-        self.skipped = slow if names is None else []
-        self.names = [name for name in wanted if name not in self.skipped]
+        self.missing = [] if find_spec("interpret") else ["ebm", "ebm-hops"]
+        self.names = _select_candidates(names, data, self.missing)
+        settings = {**settings, "tuning": num_trials}
         self._num_trials, self._settings, self._about = num_trials, settings, about or {}
         self.task = task_of_outputs(data.num_classes)
         metric = check_metric(settings.get("metric") or DEFAULT_METRICS[self.task], self.task)
@@ -157,7 +151,7 @@ class TableExperiment:
                 name: [dict(trial) for trial in CANDIDATES[name].trials[: self._num_trials]]
                 for name in self.names
             },
-            "left_out": self.skipped,
+            "left_out": [name for name in self.missing if CANDIDATES[name].by_default],
             "seconds": fsum(result.seconds for result in others),
             "versions": environment["versions"],
             "threads": threads,
@@ -192,6 +186,33 @@ class TableExperiment:
         )
 
 
+def _select_candidates(
+    names: Sequence[str] | None, data: Data, missing: Sequence[str]
+) -> list[str]:
+    """Return the candidates to train: those named, or the default ones that can be trained."""
+    has_edges = data.edge_index.numel() > 0
+    if names is None:
+        return [
+            name
+            for name, candidate in CANDIDATES.items()
+            if candidate.by_default
+            and name not in missing
+            and (has_edges or not candidate.sees_graph)
+        ]
+    if absent := [name for name in names if name in missing]:
+        raise BadInput(
+            f"{' and '.join(absent)} need the package interpret: pip install 'crossgcn[ebm]', or "
+            "leave them out of --models"
+        )
+    blind = [name for name in names if CANDIDATES[name].sees_graph]
+    if blind and not has_edges:
+        raise BadInput(
+            f"{' and '.join(blind)} read neighbours, and there are no edges: give the table of "
+            "edges, or leave them out of --models"
+        )
+    return [name for name in CANDIDATES if name in names]
+
+
 def table_experiment(
     graph: TableGraph,
     models: Sequence[str] | None,
@@ -202,7 +223,7 @@ def table_experiment(
     """Return what ``crossgcn compare`` trains on tables.
 
     Args:
-        models: Names of candidates; all but the slowest by default.
+        models: Names of candidates; those marked ``by_default`` if left out.
         tuning: Trials per model.
         baseline: The model that the others are paired with.
         settings: Settings for every model; those that are ``None`` are left out.

@@ -125,7 +125,11 @@ class Experiment:
         known = {} if data is None else {"dataset": self.data.name}
         if task_of_outputs(self.data.num_classes) == "regression" and first.metric is None:
             known["metric"] = DEFAULT_METRICS["regression"]
-        self.configs = tuple(config.model_copy(update=known) for config in configs)
+        alone = {} if self.data.edge_index.numel() else {"hops": 0}
+        self.configs = tuple(
+            config.model_copy(update=known | (alone if config.takes_hops else {}))
+            for config in configs
+        )
         self.splits = make_splits(
             self.data,
             first.splits,
@@ -133,7 +137,12 @@ class Experiment:
             train=first.train,
             seed=first.seed,
         )
-        for config in self.configs:
+        for config, given in zip(self.configs, configs, strict=True):
+            if given.hops and alone:
+                raise BadInput(
+                    f"{self.data.name}: hops is {given.hops}, but there are no edges; leave out "
+                    "--hops"
+                )
             _check_model(config, self.data)
 
     def run(
@@ -256,10 +265,6 @@ def _check_model(config: RunConfig, data: Data) -> None:
     if config.metric is not None:
         check_metric(config.metric, task_of_outputs(data.num_classes))
     class_weights(config.class_weight, data.y[is_labelled(data.y)], data.num_classes)
-    if config.takes_hops and config.hops is not None and not data.edge_index.numel():
-        raise BadInput(
-            f"{data.name}: hops is {config.hops}, but there are no edges; leave out --hops"
-        )
     try:
         build_model(config.model, data.x.size(1), data.num_classes, **config.model_settings())
     except (RuntimeError, TypeError) as error:

@@ -253,5 +253,5 @@ def _join(
     mean, deviation = known or (0.0, 1.0)
     if scale is None:
         return mean, deviation
-    center, step = (float(each[place]) for each in scale)
+    center, step = float(scale.center[place]), float(scale.deviation[place])
     return mean + deviation * center, deviation * step

@@ -19,10 +19,21 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 class Scale(NamedTuple):
-    """Standardisation of columns: ``(x - center) / deviation``."""
+    """Standardisation of columns: ``(x - center) / deviation``.
+
+    Values below ``low`` count as ``low``, and values above ``high`` as ``high``: a polynomial must
+    not be trusted beyond the values that it was trained on.
+    """
 
     center: Tensor
     deviation: Tensor
+    low: Tensor | None = None
+    high: Tensor | None = None
+
+    def narrow(self, kept: Tensor) -> Scale:
+        """Return the standardisation of some of the columns."""
+        low, high = (None if each is None else each[kept] for each in (self.low, self.high))
+        return Scale(self.center[kept], self.deviation[kept], low, high)
 
 
 def fit_scale(columns: Features, num_features: int) -> Scale:
@@ -53,12 +64,39 @@ def fit_scale(columns: Features, num_features: int) -> Scale:
     return Scale(torch.from_numpy(center).float(), torch.from_numpy(deviation).float())
 
 
-def standardise(columns: Features, scale: Scale) -> Features:
-    """Standardise columns; sparse ones are divided only, and the model subtracts the center."""
+def fit_range(columns: Features, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the least and the largest value of each column among some nodes.
+
+    Of sparse columns, 0 is always one of the values.
+    """
     if isinstance(columns, SparseMatrix):
-        values = columns.values / scale.deviation.to(columns.values)[columns.columns]
+        matrix = columns.to_scipy()[nodes.numpy()]
+        least, largest = (each.toarray().ravel() for each in (matrix.min(0), matrix.max(0)))
+        return torch.from_numpy(least).clamp(max=0), torch.from_numpy(largest).clamp(min=0)
+    bounds = [
+        torch.aminmax(columns[part.to(columns.device)], dim=0)
+        for part in torch.split(nodes, _ROWS_AT_ONCE)
+    ]
+    low = torch.stack([each.min for each in bounds]).amin(0)
+    high = torch.stack([each.max for each in bounds]).amax(0)
+    return low.cpu(), high.cpu()
+
+
+def standardise(columns: Features, scale: Scale) -> Features:
+    """Cut and standardise columns; sparse ones are not centered, and the model does that."""
+    if isinstance(columns, SparseMatrix):
+        values = columns.values
+        if scale.low is not None and scale.high is not None:
+            low, high = (each.to(values)[columns.columns] for each in (scale.low, scale.high))
+            values = values.clamp(low, high)
+        values = values / scale.deviation.to(values)[columns.columns]
         return SparseMatrix(columns.row_offsets, columns.columns, values, columns.shape)
-    return (columns - scale.center.to(columns)).div_(scale.deviation.to(columns))
+    center, deviation = scale.center.to(columns), scale.deviation.to(columns)
+    standard = (columns - center).div_(deviation)
+    if scale.low is None or scale.high is None:
+        return standard
+    low, high = ((each.to(columns) - center) / deviation for each in (scale.low, scale.high))
+    return standard.clamp_(low, high)
 
 
 class HopRows:
@@ -96,13 +134,10 @@ class HopRows:
         Args:
             kept: Which columns, bool ``[columns]``.
         """
-        scale = Scale(*(each[kept] for each in self._scale))
         widths = [part.shape[1] for part in self._parts]
-        parts = [
-            _select_columns(part, chosen)
-            for part, chosen in zip(self._parts, kept.split(widths), strict=True)
-        ]
-        return HopRows(parts, scale, self.labels)
+        of_parts = torch.split(kept, widths)
+        parts = [_select_columns(*each) for each in zip(self._parts, of_parts, strict=True)]
+        return HopRows(parts, self._scale.narrow(kept), self.labels)
 
     def rows(self, nodes: Tensor) -> Features:
         """Return the rows of some nodes."""

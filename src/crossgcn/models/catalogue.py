@@ -63,8 +63,7 @@ def _cross_gcn(description: str, **settings: Any) -> Preset:
 _HOPS_TRAINING = {
     "num_layers": 1,
     "hidden_channels": 8,
-    "dropout": 0.1,
-    "weight_decay": 0.01,
+    "weight_decay": 0.001,
     "learning_rate": 0.003,
     "epochs": 200,
     "batch_size": 512,

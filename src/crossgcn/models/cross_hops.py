@@ -59,12 +59,16 @@ class CrossHops(NodeClassifier):
         plan: Which columns :math:`\tilde{\mathbf{x}}` has.
         center: Mean of each column that was standardised, else 0.
         deviation: Standard deviation of each column that was standardised, else 1.
+        low: Least value of each column among the training nodes; lower ones count as this.
+        high: Largest value, likewise.
         prior: Mean of each own column, towards which means over neighbours are shrunk.
         strength: How strongly, for each block of means; 0 not at all.
     """
 
     center: Tensor
     deviation: Tensor
+    low: Tensor
+    high: Tensor
     prior: Tensor
     strength: Tensor
 
@@ -100,16 +104,19 @@ class CrossHops(NodeClassifier):
         )
         super().__init__([transform, BagReadout(hidden_channels, out_channels, bags)], dropout)
         self.plan, self.bags = plan, bags
-        self.register_buffer("center", torch.zeros(plan.num_columns))
-        self.register_buffer("deviation", torch.ones(plan.num_columns))
+        largest = torch.finfo(torch.float32).max
+        unscaled = {"center": 0.0, "deviation": 1.0, "low": -largest, "high": largest}
+        for name, value in unscaled.items():
+            self.register_buffer(name, torch.full((plan.num_columns,), value))
         self.register_buffer("prior", torch.zeros(in_channels))
         self.register_buffer("strength", torch.zeros(plan.num_blocks))
         self.reset_parameters()
 
     def set_scale(self, scale: Scale, smoothing: Smoothing | None = None) -> None:
-        """Set how the columns are standardised, and how means over neighbours are smoothed."""
-        self.center.copy_(scale.center)
-        self.deviation.copy_(scale.deviation)
+        """Set how columns are cut and standardised, and how means over neighbours are smoothed."""
+        for name, value in scale._asdict().items():
+            if value is not None:
+                getattr(self, name).copy_(value)
         if smoothing is not None:
             self.prior.copy_(smoothing.prior)
             self.strength.copy_(smoothing.strength)
@@ -137,7 +144,7 @@ class CrossHops(NodeClassifier):
     @property
     def scale(self) -> Scale:
         """The standardisation of the columns."""
-        return Scale(self.center, self.deviation)
+        return Scale(self.center, self.deviation, self.low, self.high)
 
     @property
     def smoothing(self) -> Smoothing:
@@ -159,7 +166,8 @@ class CrossHops(NodeClassifier):
         copy = deepcopy(self)
         copy.transform.weight = nn.Parameter(copy.transform.weight[:, :, kept].detach())
         copy.transform.in_channels = int(kept.sum())
-        copy.center, copy.deviation = copy.center[kept], copy.deviation[kept]
+        for name, value in self.scale.narrow(kept)._asdict().items():
+            setattr(copy, name, value)
         return copy
 
     @torch.no_grad()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import fsum
 from statistics import fmean
+from typing import Any
 
 from crossgcn.experiments.answers import CandidateResult, QuestionAnswer, TableComparison
+from crossgcn.experiments.candidates import CONSTANT
 from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.experiments.statistics import PairedDifference, paired_difference, summarise
@@ -26,11 +28,22 @@ _VERDICTS = {
     "graph": ("The graph helps", "The graph does not help"),
     "black_box": ("A black box is better", "A glass box is as good as a black box"),
 }
+_CHOSEN = {"settings": "chosen_settings", "columns": "columns", "path": "path"}
+_EARLY = 10
+"""A model chosen in one of the first epochs is still close to its random start."""
+_HOW_TO_GET = {
+    "boosting": "scikit-learn's HistGradientBoosting models do, on the columns of crossgcn hops",
+    "ebm": "InterpretML's ExplainableBoosting models do, on the columns of crossgcn hops",
+}
 
 
 def summarise_training(runs: RepeatedRuns) -> Summary:
-    """Summarise one model over its splits."""
-    return _protocol(runs) | _model(runs)
+    """Summarise one model over its splits, and what the validation nodes chose in each."""
+    summary = _protocol(runs) | _model(runs) | {"doubts": describe_doubts(runs.records)}
+    for name in ("settings", "columns", "path"):
+        if name in runs.records[0]:
+            summary[_CHOSEN[name]] = [record[name] for record in runs.records]
+    return summary
 
 
 def summarise_comparison(all_runs: Sequence[RepeatedRuns], baseline: str) -> Summary:
@@ -76,8 +89,9 @@ def summarise_candidates(comparison: TableComparison, baseline: str | None = Non
         },
         "intervals": _INTERVALS,
         "recommended": comparison.recommended,
+        "better": comparison.better,
     }
-    return summary | {"answer": _sentences(summary)}
+    return summary | {"answer": [*_sentences(summary), *_overconfident(comparison)]}
 
 
 def summarise_terms(
@@ -86,7 +100,7 @@ def summarise_terms(
     """Return the terms of each class, the most important first."""
     summary: Summary = {
         "num_nodes": len(run.ids),
-        "warning": no_better_than_guessing(run),
+        "warning": " ".join(describe_doubts([one.record for one in run.runs])),
         "terms": whole.to_json(top, output),
     }
     if isinstance(whole, Products):
@@ -129,32 +143,39 @@ def guess_score(run: RunFolder) -> float:
 
     That is the accuracy of the commonest class of the training nodes, or the RMSE of the mean.
     """
-    y, scores = run.data.y, []
-    for one in run.runs:
-        split = run.split_of(one)
-        train, test = y[split.train], y[split.test]
-        if y.is_floating_point():
-            scores.append(float((test - train.mean()).square().mean().sqrt()))
-        else:
-            scores.append(float((test == train.mode().values).float().mean()))
-    return fmean(scores)
+    constant = [one.record["constant_test"] for one in run.runs]
+    name = "rmse" if "rmse" in constant[0] else "accuracy"
+    return fmean(test[name] for test in constant)
 
 
-def no_better_than_guessing(run: RunFolder) -> str:
-    """Say so in a sentence if the model learned nothing; empty if it did.
+def describe_doubts(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each reason not to trust a model that was trained on some splits.
 
     On the test nodes, a model of numbers must have a positive R², and one of classes a ROC-AUC
-    above 0.5, or an accuracy above that of guessing where no ROC-AUC was measured.
+    above 0.5, or the accuracy of guessing where no ROC-AUC was measured, and a log loss below that
+    of the shares of the classes. No model may be chosen right after its random start.
     """
-    tests = [one.record["test"] for one in run.runs]
-    name = next(name for name in ("r2", "roc_auc", "accuracy") if name in tests[0])
-    floor = {"r2": 0.0, "roc_auc": 0.5}.get(name)
-    floor = guess_score(run) if floor is None else floor
-    score = fmean(test[name] for test in tests)
-    if score > floor:
-        return ""
-    shown = f"{METRICS[name].title} {score:.2f}, of guessing {floor:.2f}"
-    return f"The model is no better than guessing ({shown})."
+    if any("constant_test" not in record for record in records):
+        return []
+    doubts = []
+    names = [name for name in ("r2", "roc_auc", "accuracy") if name in records[0]["test"]][:1]
+    names += ["log_loss"] if "log_loss" in records[0]["test"] else []
+    for name in names:
+        ours, guess = (
+            fmean(record[test][name] for record in records) for test in ("test", "constant_test")
+        )
+        sign = METRICS[name].sign
+        if sign * ours <= sign * {"r2": 0.0, "roc_auc": 0.5}.get(name, guess):
+            shown = f"{METRICS[name].title} {ours:.3f}, of guessing {guess:.3f}"
+            what = "Its probabilities are" if name == "log_loss" else "The model is"
+            doubts.append(f"{what} no better than guessing ({shown}).")
+    early = [r for r in records if "columns" in r and r["best_epoch"] <= _EARLY]
+    if 2 * len(early) > len(records):
+        doubts.append(
+            f"In {len(early)} of {count(len(records), 'split')} the best epoch is among the first "
+            f"{_EARLY}, close to the random start: lower the rate (--set learning_rate=0.0003)."
+        )
+    return doubts
 
 
 def _protocol(runs: RepeatedRuns) -> Summary:
@@ -259,6 +280,19 @@ def _question(asked: QuestionAnswer | None) -> Summary | None:
     }
 
 
+def _overconfident(comparison: TableComparison) -> list[str]:
+    """Name the models whose log loss is above the constant's."""
+    results = {result.name: result for result in comparison.results}
+    constant = results.get(CONSTANT, comparison.constant)
+    if constant is None or "log_loss" not in constant.test:
+        return []
+    limit = fmean(constant.test["log_loss"])
+    above = [each.name for each in comparison.results if fmean(each.test["log_loss"]) > limit]
+    if not above:
+        return []
+    return [f"Probabilities no better than the constant's, by log loss: {', '.join(above)}."]
+
+
 def _sentences(summary: Summary) -> list[str]:
     """Return one sentence for each question of a comparison, and which model to use."""
     sentences = []
@@ -279,6 +313,17 @@ def _sentences(summary: Summary) -> list[str]:
             f"{words}. {asked['model']} against {asked['against']}: {measured}, "
             f"{count(splits, 'split')} of this table."
         )
-    (chosen,) = (m for m in summary["models"] if m["model"] == summary["recommended"])
+    models = {model["model"]: model for model in summary["models"]}
+    chosen = models[summary["recommended"]]
+    if chosen["model"] == CONSTANT:
+        return [*sentences, "Nothing beats the constant: no model is recommended."]
     kind = "an exact sum of named terms" if chosen["glass_box"] else "a black box"
-    return [*sentences, f"Recommended: {chosen['model']} ({chosen['description']}), {kind}."]
+    sentences.append(f"Recommended: {chosen['model']} ({chosen['description']}), {kind}.")
+    if summary["better"] is not None:
+        better = models[summary["better"]]
+        gain = difference_text(summary["metric"], better["mean"] - chosen["mean"], None)
+        sentences.append(
+            f"{better['model']} ({better['description']}) validates better, on test nodes {gain}; "
+            f"crossgcn train does not make it: {_HOW_TO_GET[better['model'].partition('-')[0]]}."
+        )
+    return sentences

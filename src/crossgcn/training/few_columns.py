@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import logsumexp
 from torch import Tensor
 
 from crossgcn.data.splits import Split
@@ -36,10 +38,8 @@ _SMALLEST_STEP = 0.8
 """The next size is at most this share of the last one."""
 _MOST_STAGES = 8
 """Trainings on fewer columns that the progress bar expects."""
-_LEAST = 4
-"""Fewest columns that ``auto`` tries."""
-MATTERS = 0.005
-"""A difference that matters: half a point; of RMSE and MAE, half a percent."""
+_LEAST_OF_AUTO, _MOST_OF_AUTO = 4, 16
+"""Fewest and most columns that ``auto`` chooses."""
 _RESAMPLES = 50
 """Draws of the validation nodes from which a standard error is estimated."""
 _WEIGHED_ENTRIES = 1 << 24
@@ -123,9 +123,9 @@ def train_hops(
         BadInput: If more columns are asked for than there are, or no validation nodes can choose.
         Diverged: If no trial ends with finite weights.
     """
-    wanted = config.columns if config.drops_columns else "all"
+    wanted = config.columns or "all"
     trials = list_trials(config, split.train.numel(), rows.num_columns)
-    known = {"seed": seed, "device": device, "node_weights": node_weights}
+    known: dict[str, Any] = {"seed": seed, "device": device, "node_weights": node_weights}
     if wanted == "all" and len(trials) == 1 and not trials[0]:
         return train_rows(model, rows, split, config, **known, on_epochs=on_epochs)
     _check_choice(wanted, trials, split, len(dict.fromkeys(names)))
@@ -135,15 +135,17 @@ def train_hops(
     if wanted != "all":
         chosen, path = search.choose_columns(chosen, wanted)
         trials = list_trials(config, split.train.numel(), chosen.rows.num_columns)
-        chosen = search.choose_trial(trials, chosen.columns)
+        chosen = _best([chosen, search.choose_trial(trials, chosen.columns)])
         ranked = search.rank(chosen).tolist()
         about = {"columns": [search.titles[column] for column in ranked], "path": path}
     search.progress.finish()
+    if config.tuning is not None and model.num_outputs > 1 and split.validation.numel():
+        about["calibration"] = search.calibrate(chosen)
     return replace(search.finish(chosen), chosen={"settings": dict(chosen.trial), **about})
 
 
 def _check_choice(
-    wanted: int | str | None, trials: Sequence[Trial], split: Split, num_columns: int
+    wanted: int | str, trials: Sequence[Trial], split: Split, num_columns: int
 ) -> None:
     chooses = wanted == "auto" or len(trials) > 1
     if chooses and not split.validation.numel():
@@ -218,23 +220,26 @@ class _HopsSearch:
         return _best(trained)
 
     def choose_columns(
-        self, start: _Trained, wanted: int | Literal["auto"]
+        self, start: _Trained, wanted: int | str
     ) -> tuple[_Trained, list[tuple[int, float]]]:
         """Return a model on fewer columns, and the sizes tried with their validation scores.
 
-        Each training starts with the weights of the last one, which takes less time. ``auto`` takes the fewest columns
-        whose validation score is not below the best one by more than one standard error, or by
-        more than matters; the error is that of the difference on the same nodes.
+        Each training starts with the weights of the last one, which takes less time. ``auto``
+        takes the fewest columns, at most :data:`_MOST_OF_AUTO`, whose validation score is not
+        below the best one by more than one standard error of the difference on the same nodes.
         """
         tried = [start]
-        for size in _sizes(self.num_columns, _LEAST if wanted == "auto" else int(wanted)):
+        for size in _sizes(self.num_columns, _LEAST_OF_AUTO if isinstance(wanted, str) else wanted):
             last = tried[-1]
             tried.append(self._train(last.trial, self.rank(last)[:size].sort().values, last))
-            if wanted == "auto" and self._is_below(tried[-1], _best(tried), 2.0):
+            is_few = wanted == "auto" and size <= _MOST_OF_AUTO
+            if is_few and self._is_below(tried[-1], _best(tried), 2.0):
                 break
-        chosen, best = tried[-1], _best(tried)
+        chosen = tried[-1]
         if wanted == "auto":
-            chosen = [each for each in tried if not self._is_below(each, best)][-1]
+            few = [each for each in tried if len(each.columns) <= _MOST_OF_AUTO]
+            as_good = [each for each in few if not self._is_below(each, _best(tried))]
+            chosen = (as_good or few[:1])[-1]
         return chosen, [(len(each.columns), each.result.validation_score) for each in tried]
 
     def rank(self, trained: _Trained) -> Tensor:
@@ -244,6 +249,33 @@ class _HopsSearch:
         x, labels = trained.rows.rows(nodes.to(trained.rows.device)), trained.rows.labels[nodes]
         losses = _losses_without(trained.model, x, labels, self._places(trained.columns))
         return trained.columns[losses.argsort(descending=True, stable=True)]
+
+    def calibrate(self, chosen: _Trained) -> dict[str, float]:
+        """Scale the scores, and of two classes shift them, so that probabilities fit.
+
+        The scale and the shift minimise the log loss of the validation nodes. They become part of
+        the read-out, so that a score stays the same sum of terms. Ranks of nodes do not change.
+        """
+        scores, labels = chosen.scores.numpy(), self._labels
+        margins = scores - scores.mean(axis=1, keepdims=True)
+        is_binary = margins.shape[1] == 2
+
+        def log_loss(values: Any) -> float:
+            scaled = np.exp(values[0]) * margins
+            if is_binary:
+                scaled[:, 1] += values[1]
+            rows = np.arange(len(labels))
+            return float((logsumexp(scaled, axis=1) - scaled[rows, labels]).mean())
+
+        found = minimize(log_loss, np.zeros(2 if is_binary else 1), method="Nelder-Mead").x
+        scale, shift = float(np.exp(found[0])), float(found[1]) if is_binary else 0.0
+        readout = chosen.model.readout
+        with torch.no_grad():
+            readout.weight.mul_(scale)
+            readout.bias.mul_(scale)
+            if is_binary:
+                readout.bias.view(readout.bags, 2)[:, 1] += shift
+        return {"scale": scale, "shift": shift}
 
     def finish(self, chosen: _Trained) -> TrainedModel:
         """Put the weights into the whole model, and score the test nodes."""
@@ -258,19 +290,24 @@ class _HopsSearch:
         return replace(chosen.result, state=state, test=test)
 
     def _train(self, trial: Trial, columns: Tensor, last: _Trained | None = None) -> _Trained:
-        """Train on some columns: from the initial weights, or from those of a model of more."""
-        settings = dict(trial)
+        """Train on some columns: from the initial weights, or from those of a model of more.
+
+        The latter is close to its best from the first epoch, so it is given half the patience.
+        """
+        settings: dict[str, Any] = dict(trial)
         scale = settings.pop("initial_scale", 1.0)
         kept = torch.isin(self._column_of, columns)
         if last is None:
             model = self.model.narrow(kept)
             with torch.no_grad():
-                model.transform.weight /= sqrt(kept.double().mean())
-                model.readout.weight *= scale
+                model.transform.weight.div_(sqrt(kept.double().mean()))
+                model.readout.weight.mul_(scale)
         else:
             model = last.model.narrow(kept[torch.isin(self._column_of, last.columns)])
         rows = self.rows if bool(kept.all()) else self.rows.narrow(kept)
         sealed = Split(self.split.train, self.split.validation, self.split.test[:0])
+        if last is not None and self.config.patience is not None:
+            settings["patience"] = -(-self.config.patience // 2)
         config = self.config.model_copy(update=settings)
         result = train_rows(model, rows, sealed, config, **self.known, on_epochs=self.progress)
         scores = torch.empty(0)
@@ -291,10 +328,7 @@ class _HopsSearch:
     def _is_below(self, one: _Trained, best: _Trained, times: float = 1.0) -> bool:
         """Return whether a validation score is clearly below the best one."""
         gap = best.result.validation_score - one.result.validation_score
-        matters = MATTERS
-        if self._metric in ("rmse", "mae"):
-            matters *= abs(best.result.validation_score)
-        return gap > times * matters and gap > times * self._standard_error(one, best)
+        return gap > 0 and gap > times * self._standard_error(one, best)
 
     def _standard_error(self, one: _Trained, other: _Trained) -> float:
         """Return the standard error of the difference of two validation scores."""

@@ -24,6 +24,10 @@ Task = Literal["binary", "multiclass", "regression"]
 _CALIBRATION_BINS = 10
 
 
+MATTERS = 0.005
+"""A difference that matters: half a point; of RMSE and MAE, half a percent of the value."""
+
+
 @dataclass(frozen=True)
 class Metric:
     """A metric of classes or of numbers.
@@ -80,6 +84,11 @@ def task_of_outputs(num_outputs: int) -> Task:
     return "binary" if num_outputs == 2 else "multiclass"
 
 
+def smallest_that_matters(name: str, value: float) -> float:
+    """Return the smallest difference from a value of a metric that matters."""
+    return MATTERS * abs(value) if name in ("rmse", "mae") else MATTERS
+
+
 def check_metric(name: str, task: Task) -> str:
     """Return a metric's name if it fits the task."""
     if name not in METRICS:
@@ -131,6 +140,19 @@ def evaluate(y: Array, scores: Array, positive: int | None = None) -> dict[str, 
         for name, metric in METRICS.items()
         if metric.fits(task)
     }
+
+
+def evaluate_constant(
+    known: Array, y: Array, num_outputs: int, positive: int | None = None
+) -> dict[str, float]:
+    """Return every metric of predicting the shares of the classes, or the mean, of known nodes."""
+    import numpy as np
+
+    if num_outputs == 1:
+        row = np.array([known.mean()])
+    else:
+        row = np.log(np.bincount(known, minlength=num_outputs).clip(min=0.5) / len(known))
+    return evaluate(y, np.tile(row, (len(y), 1)), positive)
 
 
 def compute(name: str, y: Array, scores: Array, positive: int | None = None) -> float:

@@ -22,7 +22,7 @@ from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import HopColumns, HopPlan
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.graph.sparse_matrix import Features
-from crossgcn.graph.standardise import HopRows, Scale, fit_scale
+from crossgcn.graph.standardise import HopRows, Scale, fit_range, fit_scale
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
@@ -31,7 +31,12 @@ from crossgcn.training.device import choose_device
 from crossgcn.training.few_columns import train_hops
 from crossgcn.training.full_batch import train_full_batch
 from crossgcn.training.loop import Diverged, TrainedModel
-from crossgcn.training.metrics import positive_class, selecting_metric, task_of_outputs
+from crossgcn.training.metrics import (
+    evaluate_constant,
+    positive_class,
+    selecting_metric,
+    task_of_outputs,
+)
 from crossgcn.training.objective import fit_target_scale
 from crossgcn.training.records import (
     clear_run,
@@ -152,11 +157,14 @@ class Trainer:
     def hop_rows(self, model: CrossHops, split: Split) -> HopRows:
         """Return a model's standardised columns; their scale and smoothing are set in the model."""
         hops = self._hops_of(model.plan.hops)
-        parts, scale = [hops.without_labels], hops.scale
+        parts, scales = [hops.without_labels], [hops.scale]
         if model.plan.num_labels:
             shown = hops.label_columns(neighbour_labels(self.y, split.train, self.num_classes))
             parts.append(shown)
-            scale = Scale(*map(torch.cat, zip(scale, fit_scale(shown, 0), strict=True)))
+            scales.append(fit_scale(shown, 0))
+        bounds = [fit_range(part, split.train) for part in parts]
+        found = [(*each[:2], *bound) for each, bound in zip(scales, bounds, strict=True)]
+        scale = Scale(*map(torch.cat, zip(*found, strict=True)))
         model.set_scale(scale, hops.smoothing)
         return HopRows(parts, scale, self.y)
 
@@ -266,6 +274,12 @@ class Trainer:
             described["validation_accuracy"] = result.validation_score
         weights = result.state.items()
         described |= result.chosen
+        split, y = self.splits[run.split], self.y.numpy()
+        if split.test.numel():
+            positive = positive_class(y) if self.num_classes == 2 else None
+            described["constant_test"] = evaluate_constant(
+                y[split.train], y[split.test], self.num_classes, positive
+            )
         return described | {
             "metric": metric,
             "best_epoch": result.best_epoch,

@@ -27,7 +27,7 @@ from crossgcn.reports.page.explain import (
     strongest_terms,
 )
 from crossgcn.reports.page.performance import measure_classes, measure_numbers
-from crossgcn.reports.summaries import guess_score, no_better_than_guessing, summarise_training
+from crossgcn.reports.summaries import describe_doubts, guess_score, summarise_training
 from crossgcn.training.metrics import METRICS
 from crossgcn.training.records import RECORD, RESULT
 
@@ -85,7 +85,7 @@ def collect_run(run: RunFolder, *, comparison: Path | None = None, num_nodes: in
         "model": run.config.model,
         "shown_split": run.chosen.record["split"]["index"] + 1,
         "metrics": metrics,
-        "no_better": no_better_than_guessing(run),
+        "no_better": " ".join(describe_doubts([one.record for one in run.runs])),
         "comparison": compared,
         "training": [_curve(one) for one in run.runs],
         "facts": _facts(summary, result),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from statistics import fmean
 
@@ -29,6 +30,32 @@ def training_screen(summary: Summary) -> Iterator[RenderableType]:
     validation = METRICS[metric].sign * fmean(summary["validation_score"])
     yield f"{metric_title(metric)} on the validation nodes: {spread_text(metric, validation)}"
     yield from order_weight_lines(summary)
+    if "path" in summary:
+        yield make_table(*_path_rows(summary))
+        yield f"{_shown_columns(summary)}"
+    for doubt in summary["doubts"]:
+        yield Text(doubt, style="yellow")
+
+
+def _path_rows(summary: Summary) -> tuple[list[list[str]], list[str], list[str]]:
+    """Return a row for each number of columns that was tried, and the heads of the table."""
+    metric, tried = summary["metric"], dict[int, list[float]]()
+    for path in summary["path"]:
+        for size, score in path:
+            tried.setdefault(size, []).append(METRICS[metric].sign * score)
+    chosen = [len(columns) for columns in summary["columns"]]
+    rows = [
+        [f"{size} columns", spread_text(metric, fmean(tried[size])), str(chosen.count(size))]
+        for size in sorted(tried, reverse=True)
+    ]
+    return rows, ["on the validation nodes"], [metric_title(metric), "chosen in splits"]
+
+
+def _shown_columns(summary: Summary) -> str:
+    """Return the columns that were chosen in at least half of the splits, commonest first."""
+    counts = Counter(name for columns in summary["columns"] for name in columns)
+    often = [name for name, times in counts.most_common() if 2 * times >= len(summary["columns"])]
+    return f"Columns chosen in at least half of the splits: {', '.join(often)}"
 
 
 def order_weight_lines(summary: Summary) -> Iterator[str]:
