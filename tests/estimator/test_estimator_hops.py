@@ -91,7 +91,7 @@ def test_a_loaded_classifier_knows_its_training_rows(tmp_path: Path) -> None:
         ({"bias": False}, "no option 'bias'"),
         ({"num_layers": 3}, "CrossHops has one layer; got num_layers=3"),
         ({"bags": 0}, "bags should be greater than or equal to 1"),
-        ({"hops": 0}, "hops should be greater than or equal to 1"),
+        ({"hops": -1}, "hops should be greater than or equal to 0"),
         ({"model": "cross-gcn"}, "no option 'bags'"),
     ],
 )

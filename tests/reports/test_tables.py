@@ -42,6 +42,7 @@ def model_row(name: str, mean: float = 0.7, **entries: Any) -> dict[str, Any]:
         "test": {"accuracy": [mean], "roc_auc": [0.8]},
         "validation_score": [0.71, 0.73],
         "trained_order_weights": [],
+        "doubts": [],
         "epochs": 500,
         "learning_rate": 0.05,
         "weight_decay": 0.0005,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from crossgcn.errors import BadInput
 from crossgcn.models.catalogue import (
     MODEL_OPTIONS,
+    PRESETS,
     first_layer_crosses,
     get_preset,
     has_orders,
@@ -154,6 +155,9 @@ TABLE_DEFAULTS: Mapping[str, Any] = {
 }
 """Settings of all models on tables, where they differ from the paper's protocol."""
 
+_HOP_DEFAULTS = {"dropout": 0.1, "weight_decay": 1e-2}
+"""Settings of cross-hops and its like, where no trials choose them."""
+
 _CHOSEN_BY_TRIALS = ("dropout", "weight_decay", "learning_rate")
 """Settings whose choice by the validation nodes is left out if the user gives one."""
 
@@ -231,8 +235,8 @@ def configure_for_tables(
     """
     given = given_settings(config_file, settings)
     if graph is None:
-        takes_hops = given.get("model") in ("cross-hops", "mlp-hops")
-        defaults = {"dropout": 0.1, "weight_decay": 1e-2} if takes_hops else {}
+        model = given.get("model")
+        defaults = _HOP_DEFAULTS if model in PRESETS and PRESETS[model].inputs == "hops" else {}
         return RunConfig.create(defaults=defaults, **given)
     defaults = table_defaults(graph, given.get("splits"))
     if any(name in given for name in _CHOSEN_BY_TRIALS):
@@ -273,8 +277,9 @@ def _configure(model: str, defaults: Mapping[str, Any], given: Mapping[str, Any]
     """
     preset = get_preset(model)
     replaced = {*preset.training, *_foreign_settings(model)}
+    kept = {name: value for name, value in defaults.items() if name not in replaced}
     config = RunConfig.create(
-        defaults={name: value for name, value in defaults.items() if name not in replaced}, **given
+        defaults=kept | (_HOP_DEFAULTS if preset.inputs == "hops" else {}), **given
     )
     if not has_orders(model) or isinstance(config.order, tuple):
         return config

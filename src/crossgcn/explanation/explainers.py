@@ -135,6 +135,9 @@ class HopExplainer(Explainer):
 
     Args:
         labels: What neighbours show of their labels.
+
+    Attributes:
+        dropped: Names of the columns that the model does not read.
     """
 
     meaning = (
@@ -158,7 +161,10 @@ class HopExplainer(Explainer):
         numbers = dict(names.numbers)
         if model.target_scale is not None:
             numbers[names.classes[0]] = target_scale(model)
-        self.columns = hop_columns(model.plan, replace(names, numbers=numbers), model.scale)
+        columns = hop_columns(model.plan, replace(names, numbers=numbers), model.scale)
+        is_read = model.transform.weight.detach().ne(0).any(0).any(0).numpy()
+        self.columns = tuple(each for each in columns if is_read[each.places].any())
+        self.dropped = tuple(each.name for each in columns if not is_read[each.places].any())
         self.num_inputs = len(self.columns)
         self._inputs = self._compute(data.x, data.edge_index, data.get("edge_weight"), labels)
 
