@@ -59,8 +59,19 @@ def test_the_terms_of_a_class(crossgcn: Command, folder: Path, tmp_path: Path) -
     assert any(name.startswith("borders: ") for name in columns)
     assert not any("neighbours" in name for name in columns)
     every = pd.read_csv(tmp_path / "listed" / "terms.csv")
-    assert len(every) > 50 and every["importance"].is_monotonic_decreasing
+    read, dropped = answer["columns"], answer["dropped"]
+    assert len(every) == len(read) * (len(read) + 1) / 2  # all columns and pairs of them
+    assert every["importance"].is_monotonic_decreasing
+    opened = open_run(run)
+    assert columns <= set(read) == set(opened.chosen.record["columns"])
+    shares = explain(run).shares_of_largest(opened.split.test.numpy())
+    assert answer["share_of_ten_largest"] == shares[9]
+    assert shares[answer["terms_for_80_percent"] - 2] < 0.8
     screen = crossgcn("explain", run, "--top", 3).stdout
+    words = " ".join(screen.split())
+    assert f"The model reads {len(read)} of {len(read) + len(dropped)} columns. Dropped: " in words
+    assert f"its ten largest terms carry {100 * shares[9]:.0f} % of the sum" in words
+    assert "Values beyond those of the training nodes count as the nearest of these." in words
     assert "class republican (log-odds)" in screen and "2 hops: " in screen
     assert "importance of all terms together: of 1 column" in screen
     against = result_of(crossgcn("explain", run, "--class", "democrat", "--json"))
@@ -76,6 +87,9 @@ def test_one_term(crossgcn: Command, folder: Path) -> None:
     for columns in (named, ("--term", "2 hops: bachelor_rate × bachelor_rate")):
         done = crossgcn("explain", run, *columns)
         assert done.returncode == 0 and "2 hops: bachelor_rate" in done.stdout
+    (dropped, *_) = result_of(crossgcn("explain", run, "--json"))["dropped"]
+    refused = crossgcn("explain", run, "--term", dropped)
+    assert refused.returncode == 2 and "the model does not read this column" in refused.stderr
     refused = crossgcn("explain", run, "--term", "bachelor_rat")
     assert refused.returncode == 2 and "column 'bachelor_rat'" in refused.stderr
     assert "'bachelor_rate'" in refused.stderr

@@ -111,6 +111,10 @@ def test_new_customers_are_scored_with_their_edges(
     assert answer["unseen_values"][0]["example"] == "Rome"
     (warning,) = answer["warnings"]
     assert warning.startswith("1 edges join two nodes of the training table and were not there")
+    pd.read_csv(tables / "new.csv").assign(age=[900, 50]).to_csv("far.csv", index=False)
+    far = result_of(crossgcn("predict", run, "far.csv", "e.csv", "--json", "--out", "p.csv"))
+    note = "values beyond those of the training nodes count as the nearest of these: age in 1 of 2"
+    assert far["warnings"][1].startswith(note)
     alone = result_of(crossgcn(*chosen, "--json", "--out", "p.csv"))
     assert "trained with edges, and none are given" in alone["warnings"][0]
     pd.DataFrame({"who": ["+new"], "whom": ["nobody"]}).to_csv("e.csv", index=False)

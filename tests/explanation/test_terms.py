@@ -123,7 +123,7 @@ def test_a_pure_product_has_no_main_effects() -> None:
 def test_cells_are_the_means_of_their_nodes_and_exclude_what_columns_do_alone() -> None:
     """One cell is raised. Its row, its column and the mean take what belongs to them."""
     graph = make_graph()
-    whole = explained(planted(*product_of(1.0, {1: 1.0}, {3: 1.0})), graph)
+    whole = explained(planted(*product_of(1.0, {1: 1.0}, {3: 1.0}), (0.5, {AGE: 1.0}, None)), graph)
     pair = whole.term("city", "sport")
     cells = whole.inside(pair, top=6)["cells"]
     assert cells[0]["names"] == ["city=lima", "sport=judo"] and cells[0]["contribution"] > 0
@@ -138,6 +138,38 @@ def test_cells_are_the_means_of_their_nodes_and_exclude_what_columns_do_alone() 
     assert len(by_value) == 5 and max(map(abs, by_value.values())) < 1e-8
     age = whole.inside(whole.term("age"))
     assert [cell["nodes"] for cell in age["cells"]] == pytest.approx([37.5] * 8, abs=1)
+
+
+def test_columns_that_the_model_does_not_read_have_no_terms() -> None:
+    whole = explained(planted((1.0, {AGE: 1.0}, None)), make_graph())
+    assert [term.name for term in whole.terms] == ["age"]
+    assert [column.name for column in whole.columns] == ["age"]
+    assert whole.dropped[:4] == ("city", "sport", "neighbours: city", "neighbours: sport")
+    assert whole.dropped[-1] == "number of neighbours"
+    with pytest.raises(BadInput, match="no term of 'city': the model does not read this column"):
+        whole.term("city")
+    np.testing.assert_allclose(whole.shares_of_largest(), [1.0])
+
+
+@pytest.mark.parametrize(("num_classes", "listed"), [(1, 2000), (3, 6)])
+def test_the_largest_terms_carry_a_share_of_each_prediction(
+    num_classes: int, listed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crossgcn.explanation.purify._MOST_TERMS", {2: listed, 3: listed})
+    whole, nodes = explained(make_model(num_classes), make_graph()), np.arange(30, 95)
+    assert (whole.rest is None) == (listed > 6)
+    shares = whole.shares_of_largest(nodes)
+    for count in (1, 4, len(whole.terms)):
+        of_nodes = []
+        for node in nodes.tolist():
+            one = whole.node(node)  # the score of the predicted class
+            sizes = [
+                abs(value) for term, value in zip(one.terms, one.values, strict=True) if term.key
+            ]
+            of_nodes.append(sum(sorted(sizes)[-count:]) / sum(abs(one.values)))
+        assert shares[count - 1] == pytest.approx(np.median(of_nodes))
+    assert len(shares) == len(whole.terms) and (np.diff(shares) >= 0).all()
+    assert (shares[-1] == pytest.approx(1.0)) == (whole.rest is None)
 
 
 def test_columns_are_those_of_the_table() -> None:

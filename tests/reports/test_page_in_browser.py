@@ -54,7 +54,7 @@ SERIOUS = """() => {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a model of three classes, and that of a model of a number."""
+    """The page of a model of three classes, and that of a number, of two of its columns."""
     folder, random = tmp_path_factory.mktemp("pages"), np.random.default_rng(0)
     kind, age = random.integers(3, size=160), random.normal(40, 9, 160).round(1)
     nodes = pd.DataFrame(
@@ -70,12 +70,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ends = random.integers(160, size=(2, 500))
     edges = pd.DataFrame({"from": nodes["id"][ends[0]].values, "to": nodes["id"][ends[1]].values})
     edges[edges["from"] != edges["to"]].drop_duplicates().to_csv(folder / "edges.csv", index=False)
-    for target, other in (("kind", "spent"), ("spent", "kind")):
+    for target, other, columns in (("kind", "spent", "all"), ("spent", "kind", 2)):
         run, tables = folder / target, (folder / "nodes.csv", folder / "edges.csv")
         quick = ("--order", 3, "--bags", 2, "--num-splits", 2, "--epochs", 5, "--workers", 1)
         done = run_command(
-            "train", *tables, "--target", target, "--ignore", other, *quick, "--out", run
-        )
+            "train", *tables, "--target", target, "--ignore", other, *quick,
+            "--columns", columns, "--out", run,
+        )  # fmt: skip
         assert done.returncode == 0, done.stderr
         done = run_command("report", run, "--nodes", 30)
         assert done.returncode == 0, done.stderr
@@ -177,6 +178,10 @@ def test_a_page_of_a_number_on_a_telephone_in_the_dark(browser: Browser, folder:
     page.emulate_media(color_scheme="dark")
     wait_until_drawn(page)
     assert page.evaluate(HIDDEN_CHARTS) == []
+    assert "of 11 columns" in page.locator("#terms").inner_text()
+    assert COLUMN in page.locator("#terms details").first.inner_text()
+    path = page.locator("[data-chart=path] svg").get_attribute("aria-label") or ""
+    assert path.endswith("chosen: 2, 2") and "2 columns" in path
     page.locator("#term-browser .rows > li").nth(2).locator("button").click()
     expect(page.locator("#term-browser .rows > li.chosen + li > .panel")).to_have_count(1)
     page.locator("#node-browser .rows > li > button").nth(1).click()

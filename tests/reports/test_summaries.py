@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 
 from crossgcn.experiments.experiment import RepeatedRuns
-from crossgcn.reports.summaries import summarise_comparison, summarise_training
+from crossgcn.reports.summaries import (
+    describe_doubts,
+    summarise_comparison,
+    summarise_training,
+)
 from crossgcn.training.config import RunConfig
 
 ENVIRONMENT = {"versions": {"torch": "2.13.0"}, "threads": 3, "commit": "abc"}
@@ -124,3 +128,23 @@ def test_a_single_split_has_no_spread() -> None:
     assert summary["models"][1]["paired_difference"] == 0.25
     assert summary["models"][1]["paired_se"] is summary["models"][1]["sd"] is None
     assert summary["answer"] == []
+
+
+def test_doubts_name_what_is_no_better_than_guessing_and_a_random_start() -> None:
+    sound: dict[str, Any] = {
+        "test": {"roc_auc": 0.8, "log_loss": 0.5},
+        "constant_test": {"roc_auc": 0.5, "log_loss": 0.6},
+        "best_epoch": 3,
+        "warm_start": True,
+    }
+    assert describe_doubts([sound, sound]) == []
+    cold = sound | {"warm_start": False}
+    assert describe_doubts([sound, cold]) == []
+    (early,) = describe_doubts([cold, cold, sound])
+    assert early.startswith("In 2 of 3 splits the best epoch is among the first 10, close to the")
+    poor = sound | {"test": {"roc_auc": 0.49, "log_loss": 0.7}}
+    assert " ".join(describe_doubts([poor])) == (
+        "The model is no better than guessing (ROC-AUC 0.490, of guessing 0.500): what it does "
+        "says nothing about the data. The probabilities of the model are no better than guessing "
+        "(log loss 0.700, of guessing 0.600)."
+    )

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.graph import ROLE_NAMES, canonical_graph
+from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.graph import (
     NewNodes,
     as_features,
@@ -27,15 +28,18 @@ from crossgcn.data.tables.graph import (
     read_encoding,
 )
 from crossgcn.data.tables.kinds.base import Unseen
+from crossgcn.data.tables.kinds.date import DateEncoder
+from crossgcn.data.tables.kinds.numeric import NumberEncoder
+from crossgcn.data.tables.plan import TablePlan
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder
 from crossgcn.graph import PreparedGraph, SparseMatrix
 from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.neighbourhood import NeighbourLabels
+from crossgcn.graph.sparse_matrix import select_rows
 from crossgcn.graph.standardise import HopRows
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
-from crossgcn.training.metrics import compute, positive_class
 
 DIGITS = 6
 """Decimal places of a written probability: few enough to be equal on every machine.
@@ -44,6 +48,8 @@ Of a number, digits relative to the spread of those to predict.
 """
 
 _NODES_AT_ONCE = 65_536
+_ROUNDING = 1e-5
+"""Differences of so many standard deviations come from sums in another order."""
 
 
 def class_scores(
@@ -79,14 +85,7 @@ def _columns_of(
     """Return what reads the columns of some nodes, in 64 bits."""
     if model.plan.num_labels and labels is None:
         raise BadInput("this model sees the labels of neighbours: give labels")
-    hops = HopColumns(
-        data.x,
-        data.edge_index,
-        data.get("edge_weight"),
-        hops=model.plan.hops,
-        directed=model.plan.directed,
-        smoothing=model.smoothing,
-    )
+    hops = _hop_columns(model, data)
     parts = [hops.without_labels, *([] if labels is None else [hops.label_columns(labels)])]
     rows = HopRows(parts, model.scale, data.y)
 
@@ -95,6 +94,17 @@ def _columns_of(
         return (x.with_values(x.values.double()) if isinstance(x, SparseMatrix) else x.double(),)
 
     return read
+
+
+def _hop_columns(model: CrossHops, data: Data) -> HopColumns:
+    return HopColumns(
+        data.x,
+        data.edge_index,
+        data.get("edge_weight"),
+        hops=model.plan.hops,
+        directed=model.plan.directed,
+        smoothing=model.smoothing,
+    )
 
 
 def score_nodes(run: RunFolder, one: FinishedRun | None = None) -> Tensor:
@@ -116,7 +126,7 @@ class Predictions:
             each, and what the node was ``used for``.
         unused: Columns of the table that the model was not trained with.
         unseen: Values that the model was not trained with, by column.
-        notes: What the user should know about the edges, a sentence each.
+        notes: What the user should know about values and edges, a sentence each.
     """
 
     frame: pd.DataFrame
@@ -152,6 +162,13 @@ def predict_nodes(run: RunFolder, nodes: Any = None, edges: Any = None) -> Predi
     scores = class_scores(model, data, places, run.labels(model, y=data.y))
     frame = _to_frame(run, scores, data.y[places], torch.zeros_like(places))
     notes = list(_edge_notes(run.data, data, len(run.ids), new.num_dropped))
+    if isinstance(model, CrossHops):
+        far = _count_far_values(model, data, new, encoder, plan)
+        if far:
+            listed = ", ".join(f"{name} in {rows:,} of {len(new.ids):,} rows" for name, rows in far)
+            notes.append(
+                "values beyond those of the training nodes count as the nearest of these: " + listed
+            )
     if edges is None and run.data.edge_index.size(1):
         notes.append(
             "the model was trained with edges, and none are given: the new nodes are judged by "
@@ -194,18 +211,39 @@ def _edge_notes(old: Data, new: Data, num_known: int, num_dropped: int) -> Itera
         )
 
 
-def score_without_edges(run: RunFolder) -> tuple[float, float]:
-    """Return the selecting metric of the chosen run's test nodes, with and without edges."""
-    test, metric = run.split.test, run.chosen.record["metric"]
-    alone = run.data.clone()
-    alone.edge_index = alone.edge_index[:, :0]
-    alone.edge_weight = None if run.data.get("edge_weight") is None else run.data.edge_weight[:0]
-    model = run.saved.model
-    scores = class_scores(model, alone, test, run.labels(model))
-    y = run.data.y.numpy()
-    positive = positive_class(y) if scores.size(1) == 2 else None
-    without = compute(metric, y[test], scores.numpy(), positive)
-    return run.chosen.record["test"][metric], without
+def _count_far_values(
+    model: CrossHops, data: Data, new: NewNodes, encoder: TableEncoder, plan: TablePlan
+) -> list[tuple[str, int]]:
+    """Return the numbers that a model cuts, and in how many of the new nodes.
+
+    Encoded numbers are cut far from their mean already, so those of the table are compared with
+    those of the training table, too.
+
+    Args:
+        data: The graph, whose last nodes are the new ones.
+    """
+    numbers = [each for each in encoder.columns if isinstance(each, NumberEncoder)]
+    numbers += [each.parts[-1] for each in encoder.columns if isinstance(each, DateEncoder)]
+    names = {each.column for each in numbers}
+    own = [name in names for name in encoder.space.names]
+    titles = model.plan.name_columns(encoder.space.names, relation=plan.relation)
+    is_number = np.array(own * (1 + model.plan.num_blocks) + [True] * len(model.plan.sides))
+    places = np.flatnonzero(is_number & model.is_read[: len(is_number)].numpy())
+
+    nodes = torch.arange(len(data.y) - len(new.ids), len(data.y))
+    rows = select_rows(_hop_columns(model, data).without_labels, nodes)
+    values = rows.numpy() if isinstance(rows, Tensor) else rows.to_scipy().toarray()
+    limits = (model.low, model.high, _ROUNDING * model.deviation)
+    low, high, slack = (each.numpy()[places] for each in limits)
+    is_far = (values[:, places] < low - slack) | (values[:, places] > high + slack)
+    found = {titles[place]: far for place, far in zip(places, is_far.T, strict=True)}
+    for each in numbers:
+        if each.column in found and each.column in new.table.columns:
+            distinct = new.table.distinct(each.column)
+            read = distinct.read_numbers(each.style)[distinct.codes]
+            found[each.column] |= (read < each.known[0]) | (read > each.known[-1])
+    counts = [(name, int(far.sum())) for name, far in found.items()]
+    return [each for each in counts if each[1]]
 
 
 def _to_frame(run: RunFolder, scores: Tensor, truth: Tensor, roles: Tensor) -> pd.DataFrame:

@@ -54,17 +54,21 @@ class Explainer(ABC):
 
     Attributes:
         columns: The columns that terms have. The first ``num_inputs`` are the groups of inputs.
+        dropped: Names of the columns that the model does not read.
         polynomial: What the model computes of the inputs of a node: scores, or hidden units.
         near: For models that sum over neighbours: the weight of each node in the sum of each
             other. Columns of the neighbourhood are then those of the neighbours themselves.
         meaning: What a contribution of :meth:`neighbours` is.
+        limits: What the model does with values that it was not trained on.
     """
 
     columns: tuple[Column, ...]
+    dropped: tuple[str, ...] = ()
     num_inputs: int
     polynomial: Polynomial
     near: Any = None
     meaning: ClassVar[str]
+    limits: ClassVar[str] = ""
 
     def __init__(self, names: Names, num_nodes: int, outputs: Outputs) -> None:
         self.names, self.num_nodes, self.outputs = names, num_nodes, outputs
@@ -135,9 +139,6 @@ class HopExplainer(Explainer):
 
     Args:
         labels: What neighbours show of their labels.
-
-    Attributes:
-        dropped: Names of the columns that the model does not read.
     """
 
     meaning = (
@@ -145,6 +146,7 @@ class HopExplainer(Explainer):
         f"{_MOST_NEIGHBOURS} neighbours are tried. Means over neighbours are smoothed: where "
         "neighbours are few, they are drawn towards the mean of all nodes."
     )
+    limits = "Values beyond those of the training nodes count as the nearest of these."
 
     def __init__(
         self,
@@ -162,7 +164,7 @@ class HopExplainer(Explainer):
         if model.target_scale is not None:
             numbers[names.classes[0]] = target_scale(model)
         columns = hop_columns(model.plan, replace(names, numbers=numbers), model.scale)
-        is_read = model.transform.weight.detach().ne(0).any(0).any(0).numpy()
+        is_read = model.is_read.numpy()
         self.columns = tuple(each for each in columns if is_read[each.places].any())
         self.dropped = tuple(each.name for each in columns if not is_read[each.places].any())
         self.num_inputs = len(self.columns)

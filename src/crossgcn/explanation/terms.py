@@ -114,6 +114,11 @@ class Explanation:
         return self.explainer.columns
 
     @property
+    def dropped(self) -> tuple[str, ...]:
+        """Names of the columns that the model does not read, so that no term has them."""
+        return self.explainer.dropped
+
+    @property
     def all_terms(self) -> tuple[Term, ...]:
         """The terms and, if there is one, the rest."""
         return self.terms if self.rest is None else (*self.terms, self.rest)
@@ -155,11 +160,38 @@ class Explanation:
             sums[size] = sums.get(size, 0.0) + term.contributions[:, output]
         return {size: float(sums[size].std()) for size in sorted(sums)}
 
+    def shares_of_largest(self, nodes: Ints | None = None) -> Floats:
+        """Return which share of a prediction its 1, 2, 3, ... largest terms carry, ``[terms]``.
+
+        For one node this is the sum of the absolute contributions of its largest terms, divided by
+        that of all its terms. Returned is the median over nodes. Of several scores, that of the
+        predicted class counts. ``rest`` is never one of the largest terms.
+
+        Args:
+            nodes: Numbers of some of the nodes; all by default.
+        """
+        rows = np.arange(len(self.nodes))
+        if nodes is not None:
+            rows = rows[np.isin(self.nodes, nodes)]
+        outputs = self.scores[rows].argmax(axis=1)
+        sizes = np.abs([term.contributions[rows, outputs] for term in self.all_terms])
+        largest = -np.sort(-sizes[: len(self.terms)], axis=0)
+        total = sizes.sum(axis=0)
+        sums = largest.cumsum(axis=0)
+        shares = np.divide(sums, total, out=np.ones_like(sums), where=total > 0)
+        return np.asarray(np.median(shares, axis=1))
+
     def term(self, *columns: str) -> Term:
         """Return the term of some columns, in any order."""
         for term in self.terms:
             if sorted(term.columns) == sorted(columns):
                 return term
+        for name in columns:
+            if name in self.dropped:
+                raise BadInput(
+                    f"there is no term of {name!r}: the model does not read this column; train "
+                    "with --columns all to keep every column"
+                )
         known = {name for term in self.terms for name in term.columns}
         for name in columns:
             if name not in known:

@@ -151,6 +151,11 @@ class CrossHops(NodeClassifier):
         """The smoothing of means over neighbours."""
         return Smoothing(self.prior.cpu(), self.strength.cpu())
 
+    @property
+    def is_read(self) -> Tensor:
+        """Which columns have weights other than 0, bool ``[columns]``."""
+        return self.transform.weight.detach().ne(0).flatten(0, 1).any(0)
+
     def reset_parameters(self) -> None:
         """Initialise all weights, those of each bag as of a model of its own."""
         for layer in self.layers:

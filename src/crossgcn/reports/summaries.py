@@ -8,6 +8,8 @@ from math import fsum
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from crossgcn.experiments.answers import CandidateResult, QuestionAnswer, TableComparison
 from crossgcn.experiments.candidates import CONSTANT
 from crossgcn.experiments.experiment import RepeatedRuns
@@ -111,6 +113,9 @@ def summarise_terms(
     rest = whole.rest
     return summary | {
         "num_nodes": len(whole.nodes),
+        "columns": [column.name for column in whole.columns],
+        "dropped": list(whole.dropped),
+        **summarise_shares(run, whole),
         "average": {name: float(whole.average[place]) for place, name in scores},
         "by_number_of_columns": {name: whole.by_size(place) for place, name in scores},
         "unlisted": {str(size): number for size, number in whole.num_unlisted.items()},
@@ -118,7 +123,37 @@ def summarise_terms(
             name: float(rest.importance[place]) for place, name in scores if rest is not None
         },
         "of_neighbours": whole.explainer.near is not None,
+        "limits": whole.explainer.limits,
     }
+
+
+def summarise_shares(run: RunFolder, whole: Explanation) -> Summary:
+    """Return how much of the predictions for test nodes few terms carry.
+
+    ``share_of_ten_largest`` is for the median node, and so is ``terms_for_80_percent``, which is
+    ``None`` if the terms that are listed do not make so much.
+    """
+    tested = np.intersect1d(run.split.test.numpy(), whole.nodes)
+    if not len(tested):
+        return {"share_of_ten_largest": None, "terms_for_80_percent": None}
+    shares = whole.shares_of_largest(tested)
+    enough = np.flatnonzero(shares >= 0.8)
+    return {
+        "share_of_ten_largest": float(shares[:10][-1]),
+        "terms_for_80_percent": int(enough[0]) + 1 if len(enough) else None,
+    }
+
+
+def describe_shares(shares: Summary) -> str:
+    """Say how much of a prediction few terms carry; empty if that is not known."""
+    ten, needed = shares["share_of_ten_largest"], shares["terms_for_80_percent"]
+    if ten is None:
+        return ""
+    needs = "more than the listed terms" if needed is None else count(needed, "term")
+    return (
+        f"For the median test node, its ten largest terms carry {100 * ten:.0f} % of the sum of "
+        f"all its terms, taken without signs; {needs} carry 80 %."
+    )
 
 
 def summarise_term(whole: Explanation, term: Term, output: int) -> Summary:
@@ -167,9 +202,14 @@ def describe_doubts(records: Sequence[Mapping[str, Any]]) -> list[str]:
         sign = METRICS[name].sign
         if sign * ours <= sign * {"r2": 0.0, "roc_auc": 0.5}.get(name, guess):
             shown = f"{METRICS[name].title} {ours:.3f}, of guessing {guess:.3f}"
-            what = "Its probabilities are" if name == "log_loss" else "The model is"
-            doubts.append(f"{what} no better than guessing ({shown}).")
-    early = [r for r in records if "columns" in r and r["best_epoch"] <= _EARLY]
+            doubts.append(
+                f"The probabilities of the model are no better than guessing ({shown})."
+                if name == "log_loss"
+                else f"The model is no better than guessing ({shown}): "
+                "what it does says nothing about the data."
+            )
+    cold = [record for record in records if not record.get("warm_start", True)]
+    early = [record for record in cold if record["best_epoch"] <= _EARLY]
     if 2 * len(early) > len(records):
         doubts.append(
             f"In {len(early)} of {count(len(records), 'split')} the best epoch is among the first "

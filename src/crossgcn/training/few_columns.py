@@ -67,7 +67,10 @@ _TRIALS_IF_WIDE = (_STRONG_DROPOUT, _SMALL_START, _NO_PENALTY, _MILD)
 
 @dataclass(frozen=True)
 class _Trained:
-    """A model on some columns, and what its training gave."""
+    """A model on some columns, and what its training gave.
+
+    ``is_warm`` says whether it started with the weights of a model of more columns.
+    """
 
     trial: Trial
     columns: Tensor
@@ -75,6 +78,7 @@ class _Trained:
     rows: HopRows
     result: TrainedModel
     scores: Tensor
+    is_warm: bool = False
     resampled: list[float] = field(default_factory=list)
 
 
@@ -112,7 +116,8 @@ def train_hops(
 
     Test nodes are scored once, by the chosen model. What was chosen is in the result's ``chosen``:
     ``settings``, the names of the ``columns``, the heaviest first, and the ``path``: the numbers of
-    columns that were tried, with the validation score of each.
+    columns that were tried, with the validation score of each. ``warm_start`` says whether the
+    chosen model started with the weights of one of more columns.
 
     Args:
         model: Trained in place. Weights of columns that it does not read are 0 afterwards.
@@ -141,6 +146,7 @@ def train_hops(
     search.progress.finish()
     if config.tuning is not None and model.num_outputs > 1 and split.validation.numel():
         about["calibration"] = search.calibrate(chosen)
+    about["warm_start"] = chosen.is_warm
     return replace(search.finish(chosen), chosen={"settings": dict(chosen.trial), **about})
 
 
@@ -315,7 +321,7 @@ class _HopsSearch:
             device = next(model.parameters()).device
             scorer = RowScorer(model, rows, sealed.validation, config, device)
             scores = scorer.score()[2].detach().double().cpu()
-        return _Trained(trial, columns, model, rows, result, scores)
+        return _Trained(trial, columns, model, rows, result, scores, last is not None)
 
     def _places(self, columns: Tensor) -> list[Tensor]:
         """Return the positions of each column among the encoded columns of a narrow model."""

@@ -168,6 +168,7 @@ class NewNodes:
     """Nodes that a trained model has not seen.
 
     Attributes:
+        table: Their rows as written.
         x: Features, float32 ``[new nodes, features]``.
         edges: Without self-loops, int64 ``[2, edges]``. Known nodes come first: the first new
             node is ``len(known_ids)``.
@@ -176,6 +177,7 @@ class NewNodes:
         num_dropped: Edges that were left out, since an end is no node.
     """
 
+    table: Table
     x: sparse.csr_array
     ids: tuple[str, ...]
     edges: NDArray[np.int64]
@@ -211,6 +213,7 @@ def load_new_tables(
     ends, edge_weight = tables.usable_edges()
     planned = {INDEX_COLUMN, *(column.name for column in plan.columns)}
     return NewNodes(
+        table=node_table,
         x=x,
         ids=tuple(node_table.frame[plan.id_column]),
         edges=ends,

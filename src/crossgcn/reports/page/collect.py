@@ -14,7 +14,7 @@ from crossgcn.data.graph import is_labelled
 from crossgcn.data.tables.graph import read_encoding
 from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import RepeatedRuns
-from crossgcn.experiments.predict import score_nodes, score_without_edges
+from crossgcn.experiments.predict import score_nodes
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder
 from crossgcn.experiments.statistics import summarise
 from crossgcn.explanation.terms import Explanation
@@ -27,7 +27,7 @@ from crossgcn.reports.page.explain import (
     strongest_terms,
 )
 from crossgcn.reports.page.performance import measure_classes, measure_numbers
-from crossgcn.reports.summaries import describe_doubts, guess_score, summarise_training
+from crossgcn.reports.summaries import guess_score, summarise_training
 from crossgcn.training.metrics import METRICS
 from crossgcn.training.records import RECORD, RESULT
 
@@ -85,9 +85,10 @@ def collect_run(run: RunFolder, *, comparison: Path | None = None, num_nodes: in
         "model": run.config.model,
         "shown_split": run.chosen.record["split"]["index"] + 1,
         "metrics": metrics,
-        "no_better": " ".join(describe_doubts([one.record for one in run.runs])),
+        "doubts": " ".join(summary["doubts"]),
         "comparison": compared,
         "training": [_curve(one) for one in run.runs],
+        "path": _path(summary),
         "facts": _facts(summary, result),
         "columns": [
             [shorten(column.name), shorten(column.kind), shorten(column.reason, 300)]
@@ -97,7 +98,7 @@ def collect_run(run: RunFolder, *, comparison: Path | None = None, num_nodes: in
         "unexplained": unexplained,
         "five": [] if terms is None else strongest_terms(terms),
         "answers": _answers(run, metrics, terms, compared),
-        "terms": None if whole is None else collect_terms(whole),
+        "terms": None if whole is None else collect_terms(run, whole),
         "performance": performance,
         "nodes": collect_nodes(run, terms, shown, degree, num_nodes),
     }
@@ -172,13 +173,6 @@ def _answers(
         simpler = f"Test {comparison['metric']}{unit}: {listed}."
         of_graph = [each for each in comparison["sentences"] if each.startswith("The graph")]
         of_crosses = [each for each in comparison["sentences"] if each.startswith("Crosses")]
-    if not of_graph and run.data.edge_index.size(1):
-        metric = run.chosen.record["metric"]
-        with_edges, without = (metric_text(metric, score) for score in score_without_edges(run))
-        of_graph = [
-            f"With its edges the model has a test {METRICS[metric].title} of {with_edges}, without "
-            f"them {without}. That is this model; one trained without edges may do better."
-        ]
     answers = [("How well?", how_well), ("Against simpler models?", simpler)]
     answers += [("Does the graph matter?", sentence) for sentence in of_graph]
     answers += [("Do crosses matter?", sentence) for sentence in of_crosses]
@@ -209,6 +203,17 @@ def _curve(run: FinishedRun) -> Summary:
     names = ("epoch", "train_loss", "validation_loss", "validation_score")
     curves = {name: [curve[name][place] for place in sorted(places)] for name in names}
     return {"split": run.record["split"]["index"] + 1, "chosen": chosen, **curves}
+
+
+def _path(summary: Summary) -> list[Summary]:
+    """Return the numbers of columns that were tried in each split; empty if none were dropped."""
+    paths, sign = summary.get("path", []), METRICS[summary["metric"]].sign
+    if all(len(tried) < 2 for tried in paths):
+        return []
+    return [
+        {"chosen": len(columns), "tried": [[size, sign * score] for size, score in tried]}
+        for columns, tried in zip(summary["columns"], paths, strict=True)
+    ]
 
 
 def _read_result(folder: Path) -> Summary:

@@ -18,6 +18,7 @@ from crossgcn.explanation.polynomial import Floats, Ints, NotASum
 from crossgcn.explanation.products import Products
 from crossgcn.explanation.terms import Explanation, Term
 from crossgcn.reports.format import Summary, shorten
+from crossgcn.reports.summaries import describe_shares, summarise_shares
 
 _STEPS, _NEIGHBOURS, _CROSSES = 8, 12, 20
 _CHANGE = ("outcome", "column", "before", "after")
@@ -96,7 +97,7 @@ def _in_words(whole: Explanation, term: Term, output: int) -> str:
     return f"both high or both low: {words} than each alone says" if len(term.columns) == 2 else ""
 
 
-def collect_terms(whole: Explanation | Products) -> Summary:
+def collect_terms(run: RunFolder, whole: Explanation | Products) -> Summary:
     """Return the strongest terms of each score with what is inside."""
     outputs = range(len(whole.outputs))
     content: Summary = {
@@ -112,7 +113,15 @@ def collect_terms(whole: Explanation | Products) -> Summary:
         listed += [term for term in whole.strongest(at, _CROSSES) if len(term.columns) > 1]
         for term in listed:
             items.append(_item(term.describe(at), at) | _inside(whole, term, grid_of(term), at))
-    return {**content, "items": items, "count": len(whole.terms)}
+    return {
+        **content,
+        "items": items,
+        "count": len(whole.terms),
+        "num_columns": len(whole.columns),
+        "dropped": [shorten(name) for name in whole.dropped],
+        "limits": whole.explainer.limits,
+        "shares": describe_shares(summarise_shares(run, whole)),
+    }
 
 
 def _item(row: Summary, output: int) -> Summary:

@@ -202,7 +202,8 @@
     const list = make("ul", { class: "rows", "aria-label": `${name}s` });
     const told = make("p", { class: "where", role: "status", id: `${name}-status` });
     const more = make("button", { type: "button", onclick: () => { all = true; show(); } });
-    const box = make("div", { class: "panel", "aria-live": "polite", id: `${name}-panel` });
+    const region = { role: "region", "aria-label": `About the ${name}`, tabindex: "0" }; // The keyboard scrolls it.
+    const box = make("div", { class: "panel", "aria-live": "polite", id: `${name}-panel`, ...region });
     const beside = make("div", { class: "beside" });
     const restart = () => { all = false; chosen = null; show(); };
 
@@ -489,6 +490,27 @@
   }
 
   const charts = {
+    /** The validation score against the number of columns, which is halved from step to step: a logarithmic axis. */
+    path(width) {
+      const label = `validation ${data.metrics[0].label}`;
+      const tried = data.path.flatMap((run, split) => run.tried.map(([columns, value]) => ({ columns, value, split })));
+      const complete = d3.groups(tried, (d) => d.columns).filter(([, group]) => group.length === data.path.length);
+      const means = complete.map(([columns, group]) => ({ columns, value: d3.mean(group, (d) => d.value) }));
+      const chosen = tried.filter((d) => d.columns === data.path[d.split].chosen);
+      const place = { x: "columns", y: "value" };
+      const sizes = [...new Set(tried.map((d) => d.columns))].sort(d3.descending);
+      const words = means.map((d) => `${counted(d.columns, "column")} ${tickMetric(d.value)}`).join(", ");
+      return plot(width, `${label}, mean over splits: ${words}; chosen: ${data.path.map((run) => run.chosen).join(", ")}`, {
+        height: 280, marginLeft: 54, marginBottom: 40, marginTop: 26,
+        x: { type: "log", label: "columns", labelArrow: "none", labelAnchor: "center", ticks: sizes, tickFormat: whole },
+        y: { label, labelArrow: "none", grid: true, tickFormat: tickMetric, ticks: 5 },
+        marks: [
+          Plot.line(tried, { ...place, z: "split", stroke: PLUS, strokeWidth: 1, strokeOpacity: 0.35 }),
+          Plot.line(means, { ...place, stroke: PLUS, strokeWidth: 2 }),
+          Plot.dot(chosen, { ...place, r: 3, fill: INK, fillOpacity: 0.5, tip: true, title: (d) => `${counted(d.columns, "column")}\n${tickMetric(d.value)}` }),
+        ],
+      });
+    },
     metrics(width) {
       const shares = data.metrics.filter((metric) => metric.percent), others = data.metrics.filter((metric) => !metric.percent);
       const rows = shares.map((metric) => ({ ...metric, name: `${metric.label} ${metric.text}`, colour: metric === data.metrics[0] ? PLUS : SOFT }));

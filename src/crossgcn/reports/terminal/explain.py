@@ -12,6 +12,7 @@ from rich.text import Text
 from crossgcn.explanation.columns import SCOPES, score_name
 from crossgcn.explanation.terms import CROSS
 from crossgcn.reports.format import Summary, count, with_error
+from crossgcn.reports.summaries import describe_shares
 from crossgcn.reports.terminal.tables import bar, make_table
 
 _SCOPE_NAMES = {"own": "own", "neighbourhood": "neighbourhood", "both": "own × neighbourhood"}
@@ -24,6 +25,8 @@ _LEGEND_OF_NEIGHBOURS = (
     " Of neighbours, inside is the quarter of nodes with most neighbours of these values. "
     "position in the graph: what a node with average columns would get at this place."
 )
+_MOST_DROPPED = 30
+"""Names of dropped columns that the terminal shows."""
 _LEGEND_OF_MARGINS = " margin: the score of the class minus the mean score of the others."
 _LEGEND_OF_CHANGES = (
     "This is the model's view, with the neighbourhood as it is. It does not say that the change "
@@ -35,7 +38,7 @@ def terms_screen(summary: Summary) -> Iterator[RenderableType]:
     """Yield the most important terms of each score, with bars on one scale."""
     records, unit = summary["terms"], summary["unit"]
     if summary["warning"]:
-        yield Text(f"{summary['warning']} Its terms say nothing about the data.", style="yellow")
+        yield Text(summary["warning"], style="yellow")
     if "reason" in summary:
         yield Text(f"Products of features are listed, because {summary['reason']}.", style="dim")
     largest = max((row["importance"] for row in records), default=0.0)
@@ -56,7 +59,11 @@ def terms_screen(summary: Summary) -> Iterator[RenderableType]:
                 yield make_table(rows, [head], ["importance"], ["", "inside"])
         if "average" in summary:
             yield from map(Text, _sums(summary, name))
+    if "columns" in summary:
+        yield Text("")
+        yield from map(Text, filter(None, (describe_shares(summary), _columns(summary))))
     legend = _LEGEND + _LEGEND_OF_NEIGHBOURS * summary.get("of_neighbours", False)
+    legend += f" {summary['limits']}" if summary.get("limits") else ""
     yield Text(legend + _LEGEND_OF_MARGINS * (unit == "margin"), style="dim")
 
 
@@ -143,6 +150,17 @@ def _sums(summary: Summary, name: str) -> Iterator[str]:
             f"not listed one by one, the weakest or too many to compare: {' and '.join(counts)}, "
             f"importance together {summary['unlisted_importance'][name]:#.3g}"
         )
+
+
+def _columns(summary: Summary) -> str:
+    """Say how many columns the model reads, and which it does not."""
+    read, dropped = len(summary["columns"]), summary["dropped"]
+    if not dropped:
+        return ""
+    more = len(dropped) - _MOST_DROPPED
+    names = ", ".join(dropped[:_MOST_DROPPED])
+    names += f" and {more:,} more (--json lists all)" if more > 0 else ""
+    return f"The model reads {read:,} of {count(read + len(dropped), 'column')}. Dropped: {names}."
 
 
 def _inside(row: Mapping[str, Any]) -> str:
