@@ -128,10 +128,24 @@ def test_numbers_to_predict_may_be_huge_or_tiny() -> None:
     assert min(scores) > 0.5
 
 
+def test_few_columns_are_chosen_in_every_split(fitted: TableModel) -> None:
+    assert fitted.columns is not None and len(fitted.columns) == 2
+    assert all(0 < len(columns) <= 16 for columns in fitted.columns)
+    two = from_tables(FEW, EDGES, "buys", columns=2, tuning=1, **QUICK).fit()
+    assert two.columns is not None and [len(columns) for columns in two.columns] == [2, 2]
+    assert two.columns[0][0] == "age" == two.columns[1][0]
+    assert from_tables(FEW, EDGES, "buys", columns="all", **QUICK).fit().columns is None
+    with pytest.raises(BadInput, match="columns is 99, but there are 14"):
+        from_tables(FEW, EDGES, "buys", columns=99, **QUICK).fit()
+    with pytest.raises(BadInput, match="tuning should be less than or equal to 4; got 9"):
+        from_tables(FEW, EDGES, "buys", tuning=9, **QUICK).fit()
+
+
 def test_before_the_fit() -> None:
     model = from_tables(FEW, EDGES, "buys", model="cross-gcn", num_splits=1, epochs=3)
     assert "not trained yet" in repr(model)
     uses: list[Callable[[], object]] = [model.predict, model.explain, lambda: model.scores]
+    uses.append(lambda: model.columns)
     for use in uses:
         with pytest.raises(BadInput, match=r"fit\(\)"):
             use()

@@ -52,7 +52,7 @@ def from_tables(
         target: Column of ``nodes`` to predict: classes, or a number.
         **options: Fields of :class:`~crossgcn.TableChoices`, such as ``id_column``, and of
             :class:`~crossgcn.RunConfig`, such as ``model`` (``"cross-hops"`` by default),
-            ``order`` or ``num_splits`` (10).
+            ``order``, ``columns`` (``"auto"``), ``tuning`` or ``num_splits`` (10).
 
     Raises:
         BadInput: If the tables have errors; the message names file, row, value and remedy.
@@ -81,7 +81,7 @@ class TableModel:
     Attributes:
         graph: The tables as a graph, with what was decided about the columns (``graph.plan``)
             and the warnings (``graph.problems``); ``None`` after :meth:`load`.
-        results: The scores of all splits, after :meth:`fit`.
+        results: The records of all splits, after :meth:`fit`.
         run: The trained model with its graph, after :meth:`fit` or :meth:`load`.
     """
 
@@ -144,6 +144,18 @@ class TableModel:
         if self.results is None:
             raise BadInput("there are no scores before fit()")
         return pd.DataFrame(self.results.test)
+
+    @property
+    def columns(self) -> list[list[str]] | None:
+        """The columns that the model of each split reads; ``None`` if they were not chosen.
+
+        The most important comes first. A column of neighbours has a name like ``neighbours: age``.
+        """
+        if self.results is None:
+            raise BadInput("there are no columns before fit()")
+        if not self.results.config.drops_columns:
+            return None
+        return [record["columns"] for record in self.results.records]
 
     def compare(
         self, models: Sequence[str] | None = None, *, tuning: int = DEFAULT_TRIALS, **options: Any

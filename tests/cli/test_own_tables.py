@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -186,3 +187,67 @@ def test_arguments_that_do_not_fit_are_refused(
     monkeypatch.chdir(tables)
     done = crossgcn(*arguments.split())
     assert done.returncode == 2 and words in done.stderr
+
+
+@pytest.mark.parametrize("command", ["train", "compare"])
+@pytest.mark.parametrize(
+    ("columns", "fragments"),
+    [
+        ("0", ("columns is 0; give at least 1, auto or all",)),
+        ("-2", ("columns is -2; give at least 1",)),
+        ("99", ("columns is 99, but there are 14, those of neighbours included", "at most 14")),
+        ("few", ("columns cannot be 'few'", "a number, all, or auto")),
+        ("2.5", ("columns cannot be 2.5", "a number, all, or auto")),
+        ("true", ("columns cannot be True", "a number, all, or auto")),
+    ],
+)
+def test_numbers_of_columns_that_cannot_be(
+    command: str, columns: str, fragments: tuple[str, ...], crossgcn: Command, tables: Path
+) -> None:
+    both = (tables / "nodes.csv", tables / "edges.csv", "--target", "blood")
+    done = crossgcn(command, *both, *QUICK, "--columns", columns, "--out", "refused")
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    for fragment in fragments:
+        assert fragment in done.stderr
+    assert not Path("refused").exists()
+
+
+def test_columns_are_for_cross_hops_and_need_validation_nodes(
+    crossgcn: Command, tables: Path
+) -> None:
+    both = (tables / "nodes.csv", tables / "edges.csv", "--target", "blood")
+    done = crossgcn("train", *both, *QUICK, "--model", "gcn", "--columns", "3")
+    assert done.returncode == 2
+    assert "columns is 3, which is for cross-hops; leave it out for gcn" in done.stderr
+    parts = customers().assign(part=["train", "test"] * (N // 2))
+    parts.to_csv("parts.csv", index=False)
+    own = ("parts.csv", "--target", "blood", "--split-column", "part")
+    done = crossgcn("train", *own, "--columns", "auto", "--out", "refused")
+    assert done.returncode == 2 and not Path("refused").exists()
+    assert "column part: no labelled node is for validation; write validation" in done.stderr
+
+
+def test_train_prints_the_numbers_of_columns_tried_and_the_chosen_ones(
+    crossgcn: Command, tables: Path
+) -> None:
+    both = (tables / "nodes.csv", tables / "edges.csv", "--target", "blood")
+    words = crossgcn("train", *both, *QUICK[:-1], "--columns", "2").stdout
+    for size in (14, 8, 6, 4, 3):
+        assert re.search(rf"^ {size} columns +[\d.]+ +0 *$", words, re.MULTILINE), words
+    assert re.search(r"^ 2 columns +[\d.]+ +2 *$", words, re.MULTILINE), words
+    assert re.search(r"^Columns chosen in at least half of the splits: .*age", words, re.MULTILINE)
+
+
+def test_a_number_of_columns_is_the_most_that_each_model_of_compare_reads(
+    crossgcn: Command, tables: Path
+) -> None:
+    both = (tables / "nodes.csv", tables / "edges.csv", "--target", "blood")
+    models = ("--models", "linear,cross-hops-2", "--tuning", "1", "--epochs", "3")
+    quick = ("--num-splits", "2", "--workers", "1", "--json", "--out", "compared")
+    compared = result_of(crossgcn("compare", *both, *models, *quick, "--columns", "5"))
+    assert [model["model"] for model in compared["models"]] == ["linear", "cross-hops-2"]
+    sizes = {
+        path.parts[1]: len(json.loads(path.read_text())["columns"])
+        for path in Path("compared").glob("[lc]*/trial-0/split-00/run.json")
+    }
+    assert sizes["linear"] == 3 and sizes["cross-hops-2"] == 5

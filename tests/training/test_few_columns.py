@@ -140,6 +140,13 @@ def test_calibration_keeps_ranks_and_lowers_the_log_loss_of_the_validation_nodes
     assert tests[1]["log_loss"] < np.log(2)
 
 
+def test_weights_of_classes_are_not_calibrated_away() -> None:
+    data = planted(200)
+    weighted, _, _ = search(data, tuning=1, class_weight=(1.0, 20.0))
+    assert "calibration" not in weighted.chosen
+    assert "calibration" in search(data, tuning=1)[0].chosen
+
+
 def test_wide_tables_start_small_and_others_without_penalty() -> None:
     config = RunConfig.create(model="cross-hops", tuning=2)
     narrow, wide = (few_columns.list_trials(config, 1000, columns) for columns in (50, 500))
@@ -152,11 +159,11 @@ def test_what_cannot_be_chosen_is_refused() -> None:
     data = planted(100)
     with pytest.raises(BadInput, match="columns is 0; give at least 1, auto or all"):
         search(data, columns=0)
-    with pytest.raises(BadInput, match="--columns 99 is more than the 25 columns that there are"):
-        search(data, columns=99)
     split = make_splits(data, "stratified", num_splits=1)[0]
     unsure = Split(split.train, split.validation[:0], split.test)
-    with pytest.raises(BadInput, match="no validation nodes to choose columns or settings by"):
+    with pytest.raises(BadInput, match="columns is 'auto', but no validation nodes can choose"):
         search(data, unsure, columns="auto")
-    with pytest.raises(BadInput, match="columns is for cross-hops"):
+    with pytest.raises(BadInput, match="tuning is 2, but no validation nodes can choose"):
+        search(data, unsure, columns=3, tuning=2)
+    with pytest.raises(BadInput, match="columns is 3, which is for cross-hops; leave it"):
         RunConfig.create(model="gcn", columns=3)

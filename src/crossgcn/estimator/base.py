@@ -42,7 +42,7 @@ from crossgcn.training.config import RunConfig
 from crossgcn.training.loop import Diverged
 from crossgcn.training.metrics import DEFAULT_METRICS, METRICS, check_metric, task_of_outputs
 from crossgcn.training.saved_models import load_saved, save_model
-from crossgcn.training.trainer import Run, Trainer
+from crossgcn.training.trainer import Run, Trainer, check_columns
 
 # Arguments that scikit-learn passes on, if metadata routing is on. Rows are scored in the graph of
 # the fit. Bagging draws rows by weights if it can; rows that it repeats would not be those of the
@@ -53,6 +53,8 @@ _SCORE_ARGUMENTS = GRAPH_ARGUMENTS | {"edge_index": False}
 
 _EPOCHS_WITHOUT_VALIDATION = 30
 """Epochs of a model of neighbourhoods that no held-out rows stop early."""
+
+_CHOSEN_BY_TUNING = ("dropout", "weight_decay", "learning_rate")
 
 _GRAPH = "fitted_graph.npz"
 """The graph whose nodes the rows of a saved estimator are."""
@@ -81,6 +83,8 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
     hops: int | None = None
     label_features: bool | None = None
     bags: int | None = None
+    columns: int | str | None = None
+    tuning: int | None = None
     epochs: int | None = None
     patience: int | None = None
     metric: str | None = None
@@ -148,14 +152,17 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         unknown = torch.nan if classes is None else -1
         y_nodes = torch.full((len(graph.names),), unknown, dtype=targets.dtype)
         y_nodes[nodes] = targets
+        preprocess = self._preprocess(classes)
         trainer = Trainer(
             graph.to_data(y_nodes, num_outputs),
             [Split(nodes[rows], nodes[held_out], nodes[:0])],
             device=self.device,
+            preprocess=preprocess,
             node_weights=None if row_weights is None else row_weights[rows],
         )
         run = Run(config, split=0)
         model = trainer.build(run)
+        check_columns([config], [model], preprocess)
         try:
             result = trainer.fit(run, model)
         except Diverged as error:
@@ -183,9 +190,19 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             sign = METRICS[config.metric or "accuracy"].sign
             self.validation_scores_ = [sign * e.validation_score for e in result.history]
             self.validation_rows_ = held_out.numpy()
+        self.columns_: list[str] | None = result.chosen.get("columns")
+        self.columns_path_: list[tuple[int, float]] | None = result.chosen.get("path")
         if classes is not None:
             self.classes_: Labels = classes
         return self
+
+    def _preprocess(self, classes: Labels | None) -> Preprocess:
+        """Return the names of the classes and of the columns of ``X``."""
+        names = getattr(self, "feature_names_in_", None)
+        space = FeatureSpace.unnamed(self.n_features_in_)
+        if names is not None:
+            space = FeatureSpace.named(list(names))
+        return Preprocess(("target",) if classes is None else tuple(map(str, classes)), space)
 
     def _configure(self, classes: Labels | None, has_edges: bool) -> RunConfig:
         """Return the checked parameters, with the defaults for these targets and edges."""
@@ -200,27 +217,44 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         takes_hops = get_preset(self.model).inputs == "hops"
         task = task_of_outputs(1 if classes is None else len(classes))
         defaults: dict[str, Any] = {"dropout": 0.2}
-        if takes_hops and not has_edges:
-            settings["label_features"] = False
         if not takes_hops:
             defaults["bias"] = True
         if self.validation_fraction is None:
-            for name in ("patience", "metric"):
-                if settings[name] is not None:
-                    raise BadInput(
-                        f"{name} is {settings[name]!r}, but no rows are held out; give "
-                        f"validation_fraction, for example 0.2, or leave out {name}"
-                    )
+            self._refuse_choices_by_validation()
             if takes_hops:
                 defaults["epochs"] = _EPOCHS_WITHOUT_VALIDATION
+        if self.tuning is not None:
+            for name in _CHOSEN_BY_TUNING:
+                if settings[name] is not None:
+                    raise BadInput(
+                        f"{name} is {settings[name]!r}, but tuning chooses it; leave out tuning or "
+                        f"{name}"
+                    )
         if self.metric is not None:
             check_metric(self.metric, task)
         elif takes_hops or task == "regression":
             defaults["metric"] = DEFAULT_METRICS[task]
         config = RunConfig.create(defaults=defaults, seed=seed, **settings)
+        if takes_hops and not has_edges:
+            config = config.model_copy(update={"hops": 0})
         if config.order is None and has_orders(config.model):
             config = config.model_copy(update={"order": first_layer_crosses(2, config.num_layers)})
         return config
+
+    def _refuse_choices_by_validation(self) -> None:
+        """Refuse parameters that need held-out rows."""
+        needing = {
+            "patience": self.patience is not None,
+            "metric": self.metric is not None,
+            "columns": isinstance(self.columns, str) and self.columns == "auto",
+            "tuning": isinstance(self.tuning, int) and self.tuning > 1,
+        }
+        for name, needs_rows in needing.items():
+            if needs_rows:
+                raise BadInput(
+                    f"{name} is {getattr(self, name)!r}, but no rows are held out; give "
+                    f"validation_fraction, for example 0.2, or leave out {name}"
+                )
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
         """Return features as a 32-bit array or CSR matrix.
@@ -320,7 +354,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         ``crossgcn.load_model`` reads the model in it. The commands ``crossgcn explain`` and
         ``crossgcn predict`` take the folder of ``crossgcn train`` instead, which also holds the
         graph and all runs. :meth:`load` returns lists as tuples, a ``RandomState`` and ``graph``
-        as ``None``, and nothing about the epochs.
+        as ``None``, and nothing about the epochs and the choice of columns.
         """
         check_is_fitted(self, "model_")
         folder, columns = Path(folder), getattr(self, "feature_names_in_", None)

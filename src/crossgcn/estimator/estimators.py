@@ -67,11 +67,19 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         aggregate_first: Aggregate neighbours before the feature transformation.
         bias: Add a bias in each layer, as is done by default; ``"cross-hops"`` always has one.
         dropout: Dropout probability of a layer's input; 0.2 by default.
-        hops: How far neighbourhoods reach in ``"cross-hops"``, 2 by default.
+        hops: How far neighbourhoods reach in ``"cross-hops"``, 2 by default; 0 for own columns
+            alone, as always in a fit without edges.
         label_features: Show a row the training labels of its neighbours, for ``"cross-hops"``;
             true by default.
         bags: Models on subsets of the training rows whose mean is the model, for
             ``"cross-hops"``; 8 by default.
+        columns: Columns that ``"cross-hops"`` reads; a feature of the row, of its neighbours or of
+            two hops counts apart. A number; or ``"auto"``, the fewest, at most 16, whose score
+            on the held-out rows is within one standard error of the best, which needs
+            ``validation_fraction``; or ``"all"``, as is done by default.
+        tuning: Settings of dropout, weight decay and start that ``"cross-hops"`` tries, 1 to 4;
+            the held-out rows choose. Probabilities are then calibrated on these rows. By default
+            nothing is tried, and ``dropout``, ``weight_decay`` and ``learning_rate`` are used.
         epochs: Steps of the optimiser, each over all rows; 500 by default. In ``"cross-hops"``
             passes over the rows in batches; 30 by default, 200 with ``validation_fraction``.
         patience: Stop after this many epochs without a better score on the held-out rows; never
@@ -102,6 +110,11 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         loss_curve_: Mean cross-entropy of the training rows in each epoch.
         validation_scores_: The metric on the held-out rows in each epoch, if there are any.
         validation_rows_: The held-out rows of ``X``, if there are any.
+        columns_: The columns that ``columns`` chose, the most important first: a name as in
+            ``feature_names_in_`` (``x0``, ... without names), alone or after ``neighbours: `` or
+            ``2 hops: ``. ``None`` if the model reads all columns.
+        columns_path_: Pairs of a number of columns that was tried and its score on the held-out
+            rows, negated where smaller is better. ``None`` if the model reads all columns.
         preset_: Name of the fitted model.
         settings_: Its arguments of :func:`~crossgcn.models.catalogue.build_model`.
     """

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from crossgcn.errors import BadInput
 from crossgcn.models.catalogue import (
     MODEL_OPTIONS,
-    PRESETS,
     first_layer_crosses,
     get_preset,
     has_orders,
@@ -235,9 +234,8 @@ def configure_for_tables(
     """
     given = given_settings(config_file, settings)
     if graph is None:
-        model = given.get("model")
-        defaults = _HOP_DEFAULTS if model in PRESETS and PRESETS[model].inputs == "hops" else {}
-        return RunConfig.create(defaults=defaults, **given)
+        config = RunConfig.create(**given)
+        return RunConfig.create(defaults=_HOP_DEFAULTS, **given) if config.takes_hops else config
     defaults = table_defaults(graph, given.get("splits"))
     if any(name in given for name in _CHOSEN_BY_TRIALS):
         del defaults["tuning"]

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from torch_geometric.data import Data
 
-from crossgcn.data.tables.graph import TableGraph
+from crossgcn.data.features import Preprocess
+from crossgcn.data.tables.graph import TableGraph, describe_encoding
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.experiments.answers import CandidateResult, TableComparison
 from crossgcn.experiments.boosting import CandidateTrainer, EstimatorRun
@@ -52,6 +53,7 @@ class TableExperiment:
         defaults: Settings of :class:`~crossgcn.RunConfig` unless a preset has its own.
         settings: Settings for all candidates that have them.
         about: Further entries of :attr:`TableComparison.protocol`.
+        preprocess: The meaning of features: those of one column of a table are dropped together.
 
     Attributes:
         missing: Candidates whose package is not installed.
@@ -66,6 +68,7 @@ class TableExperiment:
         defaults: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any],
         about: Mapping[str, Any] | None = None,
+        preprocess: Preprocess | None = None,
     ) -> None:
         for name in names or ():
             if name not in CANDIDATES:
@@ -94,7 +97,7 @@ class TableExperiment:
         }
         folders = [f"{name}/trial-{trial}" for name, trial in configs]
         self._trials = list(configs)
-        self.experiment = Experiment(list(configs.values()), data, folders=folders)
+        self.experiment = Experiment(list(configs.values()), data, preprocess, folders=folders)
 
     def run(
         self,
@@ -240,6 +243,7 @@ def table_experiment(
         defaults=table_defaults(graph, given.get("splits")),
         settings={**given, "dataset": graph.data.name},
         about=about,
+        preprocess=describe_encoding(graph),
     )
 
 

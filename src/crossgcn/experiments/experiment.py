@@ -21,6 +21,7 @@ from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import clear_model
 from crossgcn.experiments.statistics import Summary, summarise
 from crossgcn.models.catalogue import build_model
+from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import check_precision, choose_device
 from crossgcn.training.metrics import (
@@ -32,7 +33,13 @@ from crossgcn.training.metrics import (
 from crossgcn.training.objective import class_weights
 from crossgcn.training.pool import count_epochs, train_all
 from crossgcn.training.records import RECORD
-from crossgcn.training.trainer import SHARED_SETTINGS, Run, Trainer
+from crossgcn.training.trainer import (
+    SHARED_SETTINGS,
+    Run,
+    Trainer,
+    check_columns,
+    model_arguments,
+)
 
 
 @dataclass(frozen=True)
@@ -137,13 +144,14 @@ class Experiment:
             train=first.train,
             seed=first.seed,
         )
-        for config, given in zip(self.configs, configs, strict=True):
+        for given in configs:
             if given.hops and alone:
                 raise BadInput(
                     f"{self.data.name}: hops is {given.hops}, but there are no edges; leave out "
                     "--hops"
                 )
-            _check_model(config, self.data)
+        models = [_check_model(config, self.data) for config in self.configs]
+        check_columns(self.configs, models, preprocess or Preprocess.numbered(0))
 
     def run(
         self,
@@ -260,13 +268,14 @@ def _check_shared_settings(configs: Sequence[RunConfig]) -> None:
                 )
 
 
-def _check_model(config: RunConfig, data: Data) -> None:
-    """Refuse a model that does not fit the graph or cannot be made."""
+def _check_model(config: RunConfig, data: Data) -> NodeClassifier:
+    """Return the model; refuse one that does not fit the graph or cannot be made."""
     if config.metric is not None:
         check_metric(config.metric, task_of_outputs(data.num_classes))
     class_weights(config.class_weight, data.y[is_labelled(data.y)], data.num_classes)
+    arguments = model_arguments(config, data.get("directed") is True)
     try:
-        build_model(config.model, data.x.size(1), data.num_classes, **config.model_settings())
+        return build_model(config.model, data.x.size(1), data.num_classes, **arguments)
     except (RuntimeError, TypeError) as error:
         raise BadInput(
             f"model {config.model!r} cannot be made ({str(error).splitlines()[0]}); "

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
 
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.models.catalogue import MODEL_OPTIONS, PRESETS, get_preset
@@ -80,7 +80,7 @@ class RunConfig(BaseModel):
         description="Models on subsets of the training nodes, whose mean is the model "
         "(cross-hops). [default: the model's]",
     )
-    columns: int | Literal["auto", "all"] | None = Field(
+    columns: StrictInt | Literal["auto", "all"] | None = Field(
         None,
         description="Table columns that cross-hops reads, those of neighbours counted apart: a "
         "number, all, or auto for the fewest whose validation score is within one standard error "
@@ -152,7 +152,9 @@ class RunConfig(BaseModel):
         for name in ("columns", "tuning"):
             value = getattr(self, name)
             if value not in (None, "all") and self.model in PRESETS and not self.takes_hops:
-                raise BadInput(f"{name} is for cross-hops, and {self.model} has no choice of it")
+                raise BadInput(
+                    f"{name} is {value}, which is for cross-hops; leave it out for {self.model}"
+                )
         return self
 
     @model_validator(mode="after")

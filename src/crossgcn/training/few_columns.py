@@ -125,7 +125,7 @@ def train_hops(
         seed: As for :func:`~crossgcn.training.rows.train_rows`, like the arguments after it.
 
     Raises:
-        BadInput: If more columns are asked for than there are, or no validation nodes can choose.
+        BadInput: If there are no validation nodes to choose by.
         Diverged: If no trial ends with finite weights.
     """
     wanted = config.columns or "all"
@@ -133,7 +133,7 @@ def train_hops(
     known: dict[str, Any] = {"seed": seed, "device": device, "node_weights": node_weights}
     if wanted == "all" and len(trials) == 1 and not trials[0]:
         return train_rows(model, rows, split, config, **known, on_epochs=on_epochs)
-    _check_choice(wanted, trials, split, len(dict.fromkeys(names)))
+    _check_choice(wanted, trials, split)
     search = _HopsSearch(model, rows, split, config, names, known, _Progress(config, on_epochs))
     chosen = search.choose_trial(trials, torch.arange(search.num_columns))
     about: dict[str, Any] = {}
@@ -144,25 +144,26 @@ def train_hops(
         ranked = search.rank(chosen).tolist()
         about = {"columns": [search.titles[column] for column in ranked], "path": path}
     search.progress.finish()
-    if config.tuning is not None and model.num_outputs > 1 and split.validation.numel():
+    is_weighted = config.class_weight is not None or node_weights is not None
+    if config.tuning and model.num_outputs > 1 and split.validation.numel() and not is_weighted:
         about["calibration"] = search.calibrate(chosen)
     about["warm_start"] = chosen.is_warm
     return replace(search.finish(chosen), chosen={"settings": dict(chosen.trial), **about})
 
 
-def _check_choice(
-    wanted: int | str, trials: Sequence[Trial], split: Split, num_columns: int
-) -> None:
-    chooses = wanted == "auto" or len(trials) > 1
-    if chooses and not split.validation.numel():
+def _check_choice(wanted: int | str, trials: Sequence[Trial], split: Split) -> None:
+    if split.validation.numel():
+        return
+    remedy = "hold nodes out for validation"
+    if wanted == "auto":
         raise BadInput(
-            "there are no validation nodes to choose columns or settings by: give --columns all or "
-            "a number of columns and --set tuning=1, or hold nodes out for validation"
+            f"columns is 'auto', but no validation nodes can choose: give a number or all, or "
+            f"{remedy}"
         )
-    if isinstance(wanted, int) and wanted > num_columns:
+    if len(trials) > 1:
         raise BadInput(
-            f"--columns {wanted} is more than the {num_columns} columns that there are; give at "
-            "most as many, or all"
+            f"tuning is {len(trials)}, but no validation nodes can choose: leave it out, or "
+            f"{remedy}"
         )
 
 
@@ -259,6 +260,7 @@ class _HopsSearch:
     def calibrate(self, chosen: _Trained) -> dict[str, float]:
         """Scale the scores, and of two classes shift them, so that probabilities fit.
 
+        It is left out where classes or nodes have weights, whose effect it would take back.
         The scale and the shift minimise the log loss of the validation nodes. They become part of
         the read-out, so that a score stays the same sum of terms. Ranks of nodes do not change.
         """

@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 from crossgcn.data.features import Preprocess
 from crossgcn.data.files import sha256_of_json
 from crossgcn.data.splits import Split
-from crossgcn.errors import WorkFailed
+from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import HopColumns, HopPlan
 from crossgcn.graph.neighbourhood import neighbour_labels
@@ -208,17 +208,14 @@ class Trainer:
         """Return the model of a run with its initial weights."""
         with seeded(run.config.run_seed(run.split)):
             model = build_model(
-                run.config.model, self.num_features, self.num_classes, **self._settings(run.config)
+                run.config.model,
+                self.num_features,
+                self.num_classes,
+                **model_arguments(run.config, self._is_directed),
             )
         if self.num_classes == 1:
             fit_target_scale(model, self.y[self.splits[run.split].train])
         return model
-
-    def _settings(self, config: RunConfig) -> Record:
-        settings = config.model_settings()
-        if self._is_directed and config.takes_hops:
-            settings["directed"] = True
-        return settings
 
     def fit(
         self, run: Run, model: NodeClassifier, on_epochs: OnEpochs | None = None
@@ -247,21 +244,11 @@ class Trainer:
             self.hop_rows(model, split),
             split,
             config,
-            self._name_columns(model.plan),
+            name_columns(model.plan, self.preprocess),
             seed=seed,
             device=self.device,
             node_weights=self.node_weights,
             on_epochs=on_epochs,
-        )
-
-    def _name_columns(self, plan: HopPlan) -> list[str]:
-        """Return the column of the table that each column of a model belongs to."""
-        space, encoding = self.preprocess.space, self.preprocess.encoding or {}
-        tables = encoding.get("plan", {})
-        return plan.name_columns(
-            [f"feature {n}" for n in range(plan.num_features)] if space is None else space.fields,
-            [tables.get("target") or "label"] * plan.num_labels,
-            tables.get("relation", "neighbours"),
         )
 
     def _describe(self, run: Run, result: TrainedModel) -> Record:
@@ -299,11 +286,40 @@ class Trainer:
                 result.state,
                 preset=run.config.model,
                 in_channels=self.num_features,
-                settings=self._settings(run.config),
+                settings=model_arguments(run.config, self._is_directed),
                 preprocess=self.preprocess,
                 training=self.training,
             )
         write_record(folder, record)
+
+
+def model_arguments(config: RunConfig, directed: bool) -> Record:
+    """Return the arguments of a model on a graph whose edges have a direction or none."""
+    return config.model_settings() | ({"directed": True} if directed and config.takes_hops else {})
+
+
+def name_columns(plan: HopPlan, preprocess: Preprocess) -> list[str]:
+    """Return the column of the table that each column of a model belongs to."""
+    space, tables = preprocess.space, (preprocess.encoding or {}).get("plan", {})
+    return plan.name_columns(
+        [f"feature {n}" for n in range(plan.num_features)] if space is None else space.fields,
+        [tables.get("target") or "label"] * plan.num_labels,
+        tables.get("relation", "neighbours"),
+    )
+
+
+def check_columns(
+    configs: Sequence[RunConfig], models: Sequence[NodeClassifier], preprocess: Preprocess
+) -> None:
+    """Refuse a number of columns that is larger than that of each model."""
+    plans = [model.plan for model in models if isinstance(model, CrossHops)]
+    most = max((len(set(name_columns(plan, preprocess))) for plan in plans), default=0)
+    for config in configs:
+        if isinstance(config.columns, int) and config.columns > most:
+            raise BadInput(
+                f"columns is {config.columns}, but there are {most}, those of neighbours included; "
+                f"give at most {most}, auto or all"
+            )
 
 
 def _fits_on(device: torch.device, data: Data, hops: int) -> bool:
