@@ -146,6 +146,7 @@ def test_columns_that_the_model_does_not_read_have_no_terms() -> None:
     assert [column.name for column in whole.columns] == ["age"]
     assert whole.dropped[:4] == ("city", "sport", "neighbours: city", "neighbours: sport")
     assert whole.dropped[-1] == "number of neighbours"
+    assert repr(whole).startswith("Explanation of 300 nodes, 1 terms of 1 of 10 columns")
     with pytest.raises(BadInput, match="no term of 'city': the model does not read this column"):
         whole.term("city")
     np.testing.assert_allclose(whole.shares_of_largest(), [1.0])

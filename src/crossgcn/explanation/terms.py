@@ -272,6 +272,9 @@ class Explanation:
 
     def __repr__(self) -> str:
         lines = [f"Explanation of {len(self.nodes):,} nodes, {len(self.terms):,} terms"]
+        if self.dropped:
+            every = len(self.columns) + len(self.dropped)
+            lines[0] += f" of {len(self.columns):,} of {every:,} columns"
         shown = max(2, _SHOWN // len(self.outputs))
         for output, name in enumerate(self.outputs[:6]):
             lines.append(f"{score_name(name, self.unit)}: average {self.average[output]:+.4g}")

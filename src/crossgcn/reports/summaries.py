@@ -113,7 +113,7 @@ def summarise_terms(
     rest = whole.rest
     return summary | {
         "num_nodes": len(whole.nodes),
-        "columns": [column.name for column in whole.columns],
+        "columns": [column.name for column in whole.columns if len(column.places)],
         "dropped": list(whole.dropped),
         **summarise_shares(run, whole),
         "average": {name: float(whole.average[place]) for place, name in scores},
@@ -151,8 +151,8 @@ def describe_shares(shares: Summary) -> str:
         return ""
     needs = "more than the listed terms" if needed is None else count(needed, "term")
     return (
-        f"For the median test node, its ten largest terms carry {100 * ten:.0f} % of the sum of "
-        f"all its terms, taken without signs; {needs} carry 80 %."
+        f"For the median test node, its ten largest terms carry {100 * ten:.0f}\u00a0% of the sum "
+        f"of all its terms, taken without signs; 80\u00a0% takes {needs}."
     )
 
 

@@ -490,19 +490,19 @@
   }
 
   const charts = {
-    /** The validation score against the number of columns, which is halved from step to step: a logarithmic axis. */
+    /** The validation score against the number of columns, which is about halved from step to step: on a logarithmic axis. */
     path(width) {
       const label = `validation ${data.metrics[0].label}`;
       const tried = data.path.flatMap((run, split) => run.tried.map(([columns, value]) => ({ columns, value, split })));
       const complete = d3.groups(tried, (d) => d.columns).filter(([, group]) => group.length === data.path.length);
       const means = complete.map(([columns, group]) => ({ columns, value: d3.mean(group, (d) => d.value) }));
       const chosen = tried.filter((d) => d.columns === data.path[d.split].chosen);
-      const place = { x: "columns", y: "value" };
-      const sizes = [...new Set(tried.map((d) => d.columns))].sort(d3.descending);
+      const place = { x: (d) => Math.log2(d.columns), y: "value" };
+      const sizes = [...new Set(tried.map((d) => d.columns))];
       const words = means.map((d) => `${counted(d.columns, "column")} ${tickMetric(d.value)}`).join(", ");
       return plot(width, `${label}, mean over splits: ${words}; chosen: ${data.path.map((run) => run.chosen).join(", ")}`, {
         height: 280, marginLeft: 54, marginBottom: 40, marginTop: 26,
-        x: { type: "log", label: "columns", labelArrow: "none", labelAnchor: "center", ticks: sizes, tickFormat: whole },
+        x: { label: "columns", labelArrow: "none", labelAnchor: "center", ticks: sizes.map(Math.log2), tickFormat: (at) => whole(Math.round(2 ** at)) },
         y: { label, labelArrow: "none", grid: true, tickFormat: tickMetric, ticks: 5 },
         marks: [
           Plot.line(tried, { ...place, z: "split", stroke: PLUS, strokeWidth: 1, strokeOpacity: 0.35 }),
