@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,8 @@ def test_a_comparison_on_tables(fitted: TableModel, tmp_path: Path) -> None:
     assert set(summary["answers"]) == {"crosses", "graph", "black_box"}
     written = json.loads((tmp_path / "compared" / "result.json").read_text())
     assert written["recommended"] == summary["recommended"]
-    fitted.report(tmp_path / "page.html", comparison=tmp_path / "compared")
+    page = fitted.report(tmp_path / "page.html", comparison=tmp_path / "compared")
+    (card,) = re.findall(r"Does the graph matter\?</dt><dd>(.*?)</dd>", page.read_text())
+    assert re.search(r"cross-hops-\d against linear", card), "linear was trained without edges"
     with pytest.raises(BadInput, match="gcn is not among"):
         fitted.compare(["linear"], baseline="gcn")

@@ -149,6 +149,7 @@ def test_the_page_holds_what_explain_says(
     answer = result_of(crossgcn(*told))
     assert answer["nodes_shown"] == 5 and answer["bytes"] == Path("page.html").stat().st_size
     data = page_data(tmp_path / "page.html")
+    assert "Does the graph matter?" not in dict(data["answers"]), "no comparison answers that"
     items = {tuple(item["columns"]): item for item in data["terms"]["items"]}
     for term in result_of(crossgcn("explain", run, "--top", 3, "--json"))["terms"]:
         item = items[tuple(term["columns"])]
