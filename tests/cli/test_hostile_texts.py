@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from crossgcn.cli.output import print_answer
+from crossgcn.cli.running import print_answer
 
 CONTROLS = frozenset(
     [

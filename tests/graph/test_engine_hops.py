@@ -193,7 +193,7 @@ def test_a_spark_that_is_not_there_and_packages_that_are_missing(
         store(f"{at}::nodes")
     with pytest.raises(BadInput, match="names no table"):
         store(at)
-    monkeypatch.setattr("crossgcn.data.engines.connect._check_answers", lambda server: None)
+    monkeypatch.setattr("crossgcn.data.engines._check_answers", lambda server: None)
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(BadInput, match=r"pip install 'crossgcn\[spark\]'"):
         store(f"{at}::nodes", f"{at}::edges")

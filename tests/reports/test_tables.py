@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from rich.console import Console, Group, RenderableType
 
+from crossgcn.reports.format import make_table
 from crossgcn.reports.terminal.compare import comparison_screen, training_screen
-from crossgcn.reports.terminal.tables import make_table
 
 SHARED = {
     "dataset": "cora",

@@ -20,7 +20,7 @@ def main() -> int:
 
     Ctrl-C returns 130. Only errors that are mistakes of this package raise.
     """
-    from crossgcn.cli.output import print_json, print_line, show_notes
+    from crossgcn.cli.running import print_json, print_line, show_notes
 
     show_notes()
     try:

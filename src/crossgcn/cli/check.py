@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from crossgcn.cli import options as o
-from crossgcn.cli.output import print_answer
-from crossgcn.cli.running import make_folder, status
+from crossgcn.cli.running import make_folder, print_answer, status
 from crossgcn.cli.tables import TableOptions, refuse_edges_of
 from crossgcn.data.datasets.catalogue import TABLES
 

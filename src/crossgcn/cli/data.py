@@ -10,8 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from crossgcn.cli.options import JSON, argument, option
-from crossgcn.cli.output import print_answer
-from crossgcn.cli.running import make_folder, status
+from crossgcn.cli.running import make_folder, print_answer, status
 from crossgcn.data.datasets.catalogue import (
     CATALOGUE,
     DATASET_NAMES,
@@ -31,7 +30,7 @@ data = typer.Typer(
 @data.command("list")
 def list_datasets(as_json: bool = JSON) -> None:
     """List the known datasets, their terms of use, and where each is read from."""
-    from crossgcn.reports.terminal.tables import make_table
+    from crossgcn.reports.format import make_table
 
     rows: list[tuple[CatalogueEntry | TableEntry, int, str]]
     rows = [(each, each.features, f"{each.classes} classes") for each in CATALOGUE.values()]
@@ -71,7 +70,7 @@ def get_dataset(
     path = None
     if name in TABLES:
         from crossgcn.data.datasets.real import read_real
-        from crossgcn.data.tables.write import write_table
+        from crossgcn.data.files import write_table
 
         tables = read_real(name)
         if out is not None:

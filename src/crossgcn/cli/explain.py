@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crossgcn.cli.options import JSON, RUN, option
-from crossgcn.cli.output import print_answer
-from crossgcn.cli.running import make_folder, status
+from crossgcn.cli.running import make_folder, print_answer, status
 from crossgcn.errors import BadInput, unknown_name
 
 
@@ -47,7 +46,7 @@ def explain(
     with status("reading the run"):
         import pandas as pd
 
-        from crossgcn.data.tables.write import write_table
+        from crossgcn.data.files import write_table
         from crossgcn.experiments.run_folder import open_run, refuse_overwriting
         from crossgcn.explanation.api import explain as explain_model
         from crossgcn.reports import summaries

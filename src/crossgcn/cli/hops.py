@@ -6,8 +6,7 @@ import shlex
 from pathlib import Path
 
 from crossgcn.cli.options import JSON, argument, available_cores, option
-from crossgcn.cli.output import print_answer, print_line
-from crossgcn.cli.running import status
+from crossgcn.cli.running import print_answer, print_line, status
 from crossgcn.cli.tables import ColumnOptions
 
 _TABLE = "a table file, a folder of Parquet, file.duckdb::TABLE or spark://HOST:7077::TABLE"

@@ -6,8 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from crossgcn.cli.options import JSON, RUN, argument, option
-from crossgcn.cli.output import print_answer
-from crossgcn.cli.running import status, terminal
+from crossgcn.cli.running import print_answer, status, terminal
 from crossgcn.errors import BadInput
 
 
@@ -37,7 +36,7 @@ def predict(
             raise BadInput(f"--out {out} is one of the tables: give the name of another file")
 
     with status("reading the model"):
-        from crossgcn.data.tables.write import write_table
+        from crossgcn.data.files import write_table
         from crossgcn.experiments.predict import predict_nodes
         from crossgcn.experiments.run_folder import open_run, refuse_overwriting
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from crossgcn.cli.options import JSON, RUN, option
-from crossgcn.cli.output import print_answer
-from crossgcn.cli.running import status
+from crossgcn.cli.running import print_answer, status
 
 
 def report(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import hashlib
 import json
@@ -10,13 +11,16 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from crossgcn.errors import BadInput, WorkFailed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PART = ".part"
 """Ending of a file that is not complete yet."""
@@ -222,3 +226,30 @@ def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         raise BadInput(f"{path}: its folder does not exist; make {path.parent} first") from error
     except OSError as error:
         raise WorkFailed(f"{path}: could not be written ({error.strerror or error})") from error
+
+
+def write_table(path: Path, frame: pd.DataFrame) -> None:
+    """Write a DataFrame without its index to ``.csv``, ``.parquet`` or ``.pq``, atomically."""
+    ending = path.suffix.lower()
+    if ending not in (".csv", ".parquet", ".pq"):
+        raise BadInput(
+            f"{path}: cannot tell the format from the name; end it in .csv or in .parquet"
+        )
+    if not path.parent.is_dir():
+        raise BadInput(f"{path}: there is no folder {path.parent}; make it, or write elsewhere")
+    if path.is_dir():
+        raise BadInput(f"{path}: is a folder; give the name of a file in it")
+    with replacing(path) as file:
+        if ending == ".csv":
+            text: str = frame.to_csv(index=False, lineterminator="\n")
+            if "\r" in text:  # at a carriage return without quotes, readers would end the row
+                text = frame.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+            file.write(text.encode())
+            return
+        try:
+            frame.to_parquet(file, engine="pyarrow", index=False)
+        except (TypeError, ValueError) as error:
+            raise BadInput(
+                f"{path}: Parquet cannot hold this table ({error}); give each column its own name "
+                "and values of one type"
+            ) from None

@@ -1,12 +1,14 @@
 """Graphs for models: kinds of edges, sparse matrices, prepared graphs."""
 
-from crossgcn.graph.normalise import (
+from crossgcn.graph.prepared import (
     EdgeKind,
+    PreparedGraph,
+    ReceptiveField,
     edges_of_kind,
     normalise_bipartite,
     normalise_edges,
+    receptive_field,
 )
-from crossgcn.graph.prepared import PreparedGraph, ReceptiveField, receptive_field
 from crossgcn.graph.sparse_matrix import SparseMatrix
 
 __all__ = [

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from crossgcn.data.engines.tables import load_engine_tables
+from crossgcn.data.engines import load_engine_tables
 from crossgcn.data.features import Preprocess
 from crossgcn.data.files import replacing
 from crossgcn.data.graph import ROLE_NAMES
@@ -83,7 +83,7 @@ def write_hops(
         hops: How far neighbourhoods reach.
         directed: Keep in-neighbours and out-neighbours apart.
         scratch: By default the folder of ``out``. This and the other arguments are those of
-            :func:`~crossgcn.data.engines.tables.load_engine_tables`.
+            :func:`~crossgcn.data.engines.load_engine_tables`.
 
     Raises:
         BadInput: A table or its engine is not there, or cannot be used; names the remedy.

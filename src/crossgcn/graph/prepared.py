@@ -1,16 +1,19 @@
-"""A graph that is prepared once for any number of models."""
+"""A graph that is prepared once for any number of models: normalised, and cut to what they read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from crossgcn.graph.normalise import EdgeKind, edges_of_kind
 from crossgcn.graph.sparse_matrix import Features, ModelInputs, SparseMatrix, select_rows
+
+EdgeKind = Literal["gcn", "improved", "normalised", "given"]
+"""Which edges a node aggregates over and how they are weighted; see :func:`edges_of_kind`."""
 
 
 class ReceptiveField(NamedTuple):
@@ -95,3 +98,101 @@ class PreparedGraph:
         if rows.equal(torch.arange(self.x.size(0))):
             return self.x, blocks
         return select_rows(self.x, rows), blocks
+
+
+def edges_of_kind(
+    kind: EdgeKind,
+    edge_index: Tensor,
+    num_nodes: int,
+    edge_weight: Tensor | None = None,
+    *,
+    dtype: torch.dtype = torch.float32,
+) -> SparseMatrix:
+    r"""Build the adjacency matrix of a kind of edges, one row per target; parallel edges add up.
+
+    The matrix of ``"gcn"`` is :math:`\hat{\mathbf{A}} =
+    \mathbf{D}^{-1/2}(\mathbf{A}+\mathbf{I})\mathbf{D}^{-1/2}`, and ``adjacency @ x`` is what
+    PyG's ``GCNConv`` computes: a node that has a self-loop keeps it (NOTE[D9]). Of parallel
+    self-loops, PyG keeps the last; here they add up, like other parallel edges.
+
+    Args:
+        kind: ``"gcn"``; ``"improved"``, where added self-loops have the weight 2 if edges have
+            weights; ``"normalised"``, without added self-loops; or the edges as ``"given"``.
+        edge_index: Sources and targets, ``[2, edges]``.
+        num_nodes: Number of nodes, isolated ones included.
+        edge_weight: One weight per edge; ones by default.
+        dtype: Precision of the weights, at least 32 bits: products cast them to the type of
+            what they multiply.
+    """
+    dtype = torch.promote_types(dtype, torch.float32)
+    if kind == "given":
+        weight = _weights(edge_index, edge_weight, dtype)
+    else:
+        edge_index, weight = normalise_edges(
+            edge_index,
+            edge_weight,
+            num_nodes,
+            improved=kind == "improved",
+            add_self_loops=kind != "normalised",
+            dtype=dtype,
+        )
+    return SparseMatrix.from_edges(edge_index, weight, num_nodes)
+
+
+def normalise_edges(
+    edge_index: Tensor,
+    edge_weight: Tensor | None,
+    num_nodes: int,
+    *,
+    improved: bool,
+    add_self_loops: bool,
+    dtype: torch.dtype,
+    flow: str = "source_to_target",
+) -> tuple[Tensor, Tensor]:
+    """Normalise edges as PyG's ``gcn_norm`` does, but for parallel self-loops, which add up."""
+    weight = _weights(edge_index, edge_weight, dtype)
+    if add_self_loops:
+        weight = _add_up_self_loops(edge_index, weight, num_nodes)
+    improved = improved and edge_weight is not None
+    normalised: tuple[Tensor, Tensor] = gcn_norm(
+        edge_index, weight, num_nodes, improved, add_self_loops, flow, dtype
+    )
+    return normalised
+
+
+def _weights(edge_index: Tensor, edge_weight: Tensor | None, dtype: torch.dtype) -> Tensor:
+    if edge_weight is None:
+        return torch.ones_like(edge_index[0], dtype=dtype)
+    return edge_weight.to(dtype)
+
+
+def _add_up_self_loops(edge_index: Tensor, weight: Tensor, num_nodes: int) -> Tensor:
+    """Give each self-loop the sum over the self-loops of its node, of which PyG keeps one."""
+    source, target = edge_index[0], edge_index[1]
+    is_loop = source == target
+    sums = weight.new_zeros(num_nodes).index_add(0, source, torch.where(is_loop, weight, 0.0))
+    return torch.where(is_loop, sums[source], weight)
+
+
+def normalise_bipartite(
+    edge_index: Tensor,
+    edge_weight: Tensor | None,
+    num_sources: int,
+    num_targets: int,
+    dtype: torch.dtype,
+) -> Tensor:
+    r"""Normalise the weights of edges between two kinds of nodes by both degrees.
+
+    .. math:: w'_{st} = w_{st} \left(\textstyle\sum_{t'} w_{st'}\right)^{-1/2}
+        \left(\textstyle\sum_{s'} w_{s't}\right)^{-1/2}
+
+    No self-loops are added. Returns the new weights, ``[edges]``.
+    """
+    source, target = edge_index[0], edge_index[1]
+    weight = edge_weight
+    if weight is None:
+        weight = torch.ones(source.numel(), dtype=dtype, device=source.device)
+    out_degree = weight.new_zeros(num_sources).index_add(0, source, weight)
+    in_degree = weight.new_zeros(num_targets).index_add(0, target, weight)
+    scale = (out_degree[source] * in_degree[target]).pow(-0.5)
+    return weight * scale.masked_fill(~torch.isfinite(scale), 0.0)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from crossgcn.data.tables.encode import TableEncoder
-from crossgcn.data.tables.kinds.flag import FlagEncoder
 from crossgcn.data.tables.kinds.numeric import NumberEncoder
+from crossgcn.data.tables.kinds.words import FlagEncoder
 from crossgcn.data.tables.plan import TableChoices, make_plan
 from crossgcn.data.tables.read import read_table
 from crossgcn.data.tables.table import Table

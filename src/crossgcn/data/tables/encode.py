@@ -19,9 +19,14 @@ from crossgcn.data.features import FeatureSpace
 from crossgcn.data.tables.cells import quote
 from crossgcn.data.tables.kinds.base import Unseen
 from crossgcn.data.tables.kinds.date import DateEncoder, infer_date
-from crossgcn.data.tables.kinds.flag import FlagEncoder, infer_flag
 from crossgcn.data.tables.kinds.numeric import NumberEncoder, infer_numeric
-from crossgcn.data.tables.kinds.words import WordEncoder, infer_categorical, infer_list
+from crossgcn.data.tables.kinds.words import (
+    FlagEncoder,
+    WordEncoder,
+    infer_categorical,
+    infer_flag,
+    infer_list,
+)
 from crossgcn.data.tables.table import Distinct, Table
 from crossgcn.errors import BadInput
 

@@ -14,8 +14,7 @@ from rich.text import Text
 
 from crossgcn.data.tables.labels import read_labels
 from crossgcn.data.tables.problems import CheckedTables, Problem, show_file, show_name
-from crossgcn.reports.format import Summary, count
-from crossgcn.reports.terminal.tables import make_table
+from crossgcn.reports.format import Summary, count, make_table
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph

@@ -10,8 +10,14 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from crossgcn.experiments.statistics import summarise
-from crossgcn.reports.format import Summary, change_text, count, metric_title, spread_text
-from crossgcn.reports.terminal.tables import make_table
+from crossgcn.reports.format import (
+    Summary,
+    change_text,
+    count,
+    make_table,
+    metric_title,
+    spread_text,
+)
 from crossgcn.training.metrics import METRICS
 
 _OF_PRESETS = ("epochs", "learning_rate", "weight_decay", "hidden_channels")

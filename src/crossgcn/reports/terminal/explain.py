@@ -11,9 +11,8 @@ from rich.text import Text
 
 from crossgcn.explanation.columns import SCOPES, score_name
 from crossgcn.explanation.terms import CROSS
-from crossgcn.reports.format import Summary, count, with_error
+from crossgcn.reports.format import Summary, bar, count, make_table, with_error
 from crossgcn.reports.summaries import describe_shares
-from crossgcn.reports.terminal.tables import bar, make_table
 
 _SCOPE_NAMES = {"own": "own", "neighbourhood": "neighbourhood", "both": "own × neighbourhood"}
 _LEGEND = (

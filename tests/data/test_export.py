@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossgcn.data.tables.write import write_table
+from crossgcn.data.files import write_table
 from crossgcn.errors import BadInput
 
 

@@ -1,1 +1,0 @@
-"""Tables that stay where they are: DuckDB files, folders of Parquet, tables of a Spark cluster."""
