@@ -45,6 +45,7 @@ def test_the_code_in_the_page_for_a_start_runs(
 def test_the_code_in_the_page_about_tables_runs() -> None:
     names = run_page("docs/own_tables.md")
     assert len(names["predicted"]) == 3220 and "neighbours: " in repr(names["whole"])
+    assert [0 < len(columns) <= 16 for columns in names["columns"]] == [True, True]
 
 
 def test_the_code_in_the_page_about_scikit_learn_runs() -> None:
@@ -53,6 +54,7 @@ def test_the_code_in_the_page_about_scikit_learn_runs() -> None:
     alone = names["CrossGCNClassifier"](epochs=60).fit(names["X"], names["y"])
     assert alone.score(names["X"], names["y"]) < 0.8
     assert len(names["terms"].values) and names["probabilities"].shape == (200, 2)
+    assert 0 < len(names["reads"]) <= 16
 
 
 def test_the_code_in_the_page_about_pyg_runs() -> None:

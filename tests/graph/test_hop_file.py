@@ -139,11 +139,12 @@ def test_other_hops_and_layered_models_read_the_edges_of_the_file(
     tables: pd.DataFrame, crossgcn: Command
 ) -> None:
     store()
-    for more in (("--hops", "1"), ("--model", "cross-gcn"), ("--set", "label_features=false")):
+    for more in (("--hops", "0"), ("--model", "cross-gcn"), ("--set", "label_features=false")):
         options = ["--num-splits", 1, "--epochs", 2, "--out", more[-1].replace("=", "-"), "--json"]
         done = crossgcn("train", FILE, *more, *options)
         assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["target"] == "buys"
+        trained = json.loads(done.stdout)
+        assert trained["target"] == "buys" and (trained["hops"] == 0) == ("--hops" in more)
 
 
 def changed(table: pa.Table, change: str) -> pa.Table:

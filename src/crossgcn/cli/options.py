@@ -94,12 +94,16 @@ class TrainingOptions:
     hidden_channels: int | None = option(
         "Width of the hidden layers (default 32; cross-hops 8).", metavar="N"
     )
-    hops: int | None = option("Reach of cross-hops' neighbourhoods (default 2).", metavar="N")
+    hops: int | None = option(
+        "Reach of cross-hops' neighbourhoods (default 2; 0: own columns).", metavar="N"
+    )
     columns: str | None = option(
         "Columns cross-hops reads (default all; tables auto).", metavar="N|auto|all"
     )
     bags: int | None = option("Models that cross-hops averages (default 8).", metavar="N")
-    dropout: float | None = option("Dropout probability (default 0.5; tables 0.2).", metavar="P")
+    dropout: float | None = option(
+        "Dropout (default 0.5; tables 0.2; cross-hops tries several).", metavar="P"
+    )
     epochs: int | None = option("Epochs (default 500; cross-hops 200).", metavar="N")
     patience: int | None = option("Stop after N epochs without gain (tables: 50).", metavar="N")
     metric: str | None = option(

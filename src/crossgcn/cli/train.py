@@ -39,7 +39,7 @@ def train(
     found = read_dataset(dataset, edges, tables, config)
     graph, hop_table = found.graph, found.hop_table
     if hop_table is not None and config is None and model in (None, "cross-hops"):
-        given["hops"] = given["hops"] or hop_table.hops
+        given["hops"] = hop_table.hops if given["hops"] is None else given["hops"]
     chosen = configure_for_tables(graph, {"dataset": found.name, **given}, config_file=config)
     described = {
         "dataset": _absolute(chosen.dataset),
