@@ -114,7 +114,8 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
             ``feature_names_in_`` (``x0``, ... without names), alone or after ``neighbours: `` or
             ``2 hops: ``. ``None`` if the model reads all columns.
         columns_path_: Pairs of a number of columns that was tried and its score on the held-out
-            rows, negated where smaller is better. ``None`` if the model reads all columns.
+            rows, negated where smaller is better, NaN without such rows. ``None`` if the model
+            reads all columns.
         preset_: Name of the fitted model.
         settings_: Its arguments of :func:`~crossgcn.models.catalogue.build_model`.
     """
