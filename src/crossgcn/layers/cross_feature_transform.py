@@ -175,6 +175,10 @@ class CrossFeatureTransform(nn.Module):
         """Whether a CUDA graph can record it, as far as is known."""
         return isinstance(self.aggregator, PerUnit | None)
 
+    def gates(self) -> list[Tensor]:
+        """Return the trained vector of ``"per-unit"`` order weights, if there is one."""
+        return [self.aggregator.gates] if isinstance(self.aggregator, PerUnit) else []
+
     def unit_order_weights(self) -> Tensor | None:
         r"""Return the weights :math:`\alpha` that the sum uses, ``[order, out_channels]``.
 

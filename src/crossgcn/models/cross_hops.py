@@ -162,29 +162,40 @@ class CrossHops(NodeClassifier):
             layer.reset_parameters()  # type: ignore[operator]
         nn.init.normal_(self.transform.weight, std=1 / sqrt(self.plan.num_columns))
 
-    def narrow(self, kept: Tensor) -> Self:
+    def narrow(self, kept: Tensor, order: int | None = None) -> Self:
         """Return a copy that reads rows of some of the columns only.
 
         Args:
             kept: Which columns, bool ``[columns]``.
+            order: Highest order of its crosses, at most that of the model, which is the default.
         """
-        copy = deepcopy(self)
-        copy.transform.weight = nn.Parameter(copy.transform.weight[:, :, kept].detach())
-        copy.transform.in_channels = int(kept.sum())
+        copy, transform = deepcopy(self), self.transform
+        order = self.order if order is None else order
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            narrow = CrossFeatureTransform(
+                int(kept.sum()), transform.out_channels, order, order_weights="per-unit", bias=False
+            )
+            narrow.weight.copy_(transform.weight[:order, :, kept])
+            for gates, own in zip(narrow.gates(), transform.gates(), strict=False):
+                gates.copy_(own[: len(gates)])
+        copy.layers[0] = narrow.to(transform.weight)
         for name, value in self.scale.narrow(kept)._asdict().items():
             setattr(copy, name, value)
         return copy
 
     @torch.no_grad()
     def widen(self, narrow: CrossHops, kept: Tensor) -> None:
-        """Take the weights of a model of some columns; those of the other columns become 0."""
-        trained = dict(narrow.named_parameters())
+        """Take the weights of a model that :meth:`narrow` returned; all others become 0."""
+        self.transform.weight.zero_()
+        self.transform.weight[: narrow.order, :, kept] = narrow.transform.weight.to(self.center)
+        for gates in self.transform.gates():
+            gates.zero_()
+            for trained in narrow.transform.gates():
+                gates[: len(trained)] = trained.to(gates)
+        others = dict(narrow.named_parameters())
         for name, weight in self.named_parameters():
-            if weight is self.transform.weight:
-                weight.zero_()
-                weight[:, :, kept] = trained[name].to(weight)
-            else:
-                weight.copy_(trained[name])
+            if not name.startswith("layers.0."):
+                weight.copy_(others[name])
 
     def columns(
         self,

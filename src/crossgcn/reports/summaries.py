@@ -208,8 +208,7 @@ def describe_doubts(records: Sequence[Mapping[str, Any]]) -> list[str]:
                 else f"The model is no better than guessing ({shown}): "
                 "what it does says nothing about the data."
             )
-    cold = [record for record in records if not record.get("warm_start", True)]
-    early = [record for record in cold if record["best_epoch"] <= _EARLY]
+    early = [r for r in records if r.get("epochs_from_start", _EARLY + 1) <= _EARLY]
     if 2 * len(early) > len(records):
         doubts.append(
             f"In {len(early)} of {count(len(records), 'split')} the best epoch is among the first "

@@ -36,7 +36,7 @@ SIZES = (*(2**power for power in range(16, 4, -1)), 24, 16, 12, 8, 6, 4, 3, 2, 1
 
 _SMALLEST_STEP = 0.8
 """The next size is at most this share of the last one."""
-_MOST_STAGES = 8
+_MOST_STAGES = 14
 """Trainings on fewer columns that the progress bar expects."""
 _LEAST_OF_AUTO, _MOST_OF_AUTO = 4, 16
 """Fewest and most columns that ``auto`` chooses."""
@@ -69,7 +69,10 @@ _TRIALS_IF_WIDE = (_STRONG_DROPOUT, _SMALL_START, _NO_PENALTY, _MILD)
 class _Trained:
     """A model on some columns, and what its training gave.
 
-    ``is_warm`` says whether it started with the weights of a model of more columns.
+    Attributes:
+        scores: Of the validation nodes.
+        epochs: Since the random start, those of earlier models included.
+        resampled: Validation scores on random draws of the nodes.
     """
 
     trial: Trial
@@ -78,7 +81,7 @@ class _Trained:
     rows: HopRows
     result: TrainedModel
     scores: Tensor
-    is_warm: bool = False
+    epochs: int
     resampled: list[float] = field(default_factory=list)
 
 
@@ -115,9 +118,9 @@ def train_hops(
     """Train a model with the settings and on the columns that the validation nodes choose.
 
     Test nodes are scored once, by the chosen model. What was chosen is in the result's ``chosen``:
-    ``settings``, the names of the ``columns``, the heaviest first, and the ``path``: the numbers of
-    columns that were tried, with the validation score of each. ``warm_start`` says whether the
-    chosen model started with the weights of one of more columns.
+    ``settings``, the epochs from the random start, the names of the ``columns``, the heaviest
+    first, and the ``path``: the numbers of columns that were tried, with the validation score of
+    each.
 
     Args:
         model: Trained in place. Weights of columns that it does not read are 0 afterwards.
@@ -135,20 +138,22 @@ def train_hops(
         return train_rows(model, rows, split, config, **known, on_epochs=on_epochs)
     _check_choice(wanted, trials, split)
     search = _HopsSearch(model, rows, split, config, names, known, _Progress(config, on_epochs))
-    chosen = search.choose_trial(trials, torch.arange(search.num_columns))
-    about: dict[str, Any] = {}
+    every = torch.arange(search.num_columns)
+    chosen, about = search.choose_trial(every), dict[str, Any]()
     if wanted != "all":
-        chosen, path = search.choose_columns(chosen, wanted)
-        trials = list_trials(config, split.train.numel(), chosen.rows.num_columns)
-        chosen = _best([chosen, search.choose_trial(trials, chosen.columns)])
+        starts = search.choose_starts(chosen) if wanted == "auto" else [chosen]
+        found = [search.choose_columns(start, wanted) for start in starts]
+        chosen, path = max(found, key=lambda each: each[0].result.validation_score)
+        chosen = search.choose_trial(chosen.columns, chosen)
         ranked = search.rank(chosen).tolist()
         about = {"columns": [search.titles[column] for column in ranked], "path": path}
     search.progress.finish()
     is_weighted = config.class_weight is not None or node_weights is not None
     if config.tuning and model.num_outputs > 1 and split.validation.numel() and not is_weighted:
         about["calibration"] = search.calibrate(chosen)
-    about["warm_start"] = chosen.is_warm
-    return replace(search.finish(chosen), chosen={"settings": dict(chosen.trial), **about})
+    about["settings"] = {**chosen.trial, "order": chosen.model.order}
+    about["epochs_from_start"] = chosen.epochs
+    return replace(search.finish(chosen), chosen=about)
 
 
 def _check_choice(wanted: int | str, trials: Sequence[Trial], split: Split) -> None:
@@ -214,39 +219,57 @@ class _HopsSearch:
         count = len(self._labels)
         self._draws = np.random.default_rng(0).integers(count, size=(_RESAMPLES, count))
 
-    def choose_trial(self, trials: Sequence[Trial], columns: Tensor) -> _Trained:
-        """Return the model on some columns of the trial with the best validation score."""
-        trained, failure = [], None
+    def choose_trial(self, columns: Tensor, last: _Trained | None = None) -> _Trained:
+        """Return the model on some columns of the trial with the best validation score.
+
+        Trainings begin with the initial weights, or with those of ``last``, which then stays if no
+        trial is better.
+        """
+        places = torch.isin(self._column_of, columns)
+        trials = list_trials(self.config, self.split.train.numel(), int(places.sum()))
+        trained, failure = [] if last is None else [last], None
         for trial in trials:
             try:
-                trained.append(self._train(trial, columns))
+                trained.append(self._train(trial, columns, last))
             except Diverged as error:
                 failure = error
         if failure is not None and not trained:
             raise failure
         return _best(trained)
 
+    def choose_starts(self, whole: _Trained) -> list[_Trained]:
+        """Return models from which columns are dropped: the simplest first.
+
+        Columns of neighbours are dropped at once unless they raise the validation score by more
+        than one standard error. There is a second start without crosses, unless crosses do so.
+        """
+        start, own = whole, torch.unique(self._column_of[: self.model.in_channels])
+        if len(own) < self.num_columns:
+            alone = self._train(whole.trial, own, whole)
+            if not self._is_below(alone, whole):
+                start = self.choose_trial(own)
+        if self.model.order == 1:
+            return [start]
+        linear = self._train(start.trial, start.columns, start, order=1)
+        return [start] if self._is_below(linear, start) else [linear, start]
+
     def choose_columns(
         self, start: _Trained, wanted: int | str
     ) -> tuple[_Trained, list[tuple[int, float]]]:
         """Return a model on fewer columns, and the sizes tried with their validation scores.
 
-        Each training starts with the weights of the last one, which takes less time. ``auto``
-        takes the fewest columns, at most :data:`_MOST_OF_AUTO`, whose validation score is not
-        below the best one by more than one standard error of the difference on the same nodes.
+        Each training starts with the weights of the last one, which holds the score and takes less
+        time. ``auto`` goes on, at least to :data:`_MOST_OF_AUTO` columns, until the validation
+        score is more than one standard error below the best one.
         """
-        tried = [start]
-        for size in _sizes(self.num_columns, _LEAST_OF_AUTO if isinstance(wanted, str) else wanted):
+        tried, chosen = [start], start
+        for size in _sizes(len(start.columns), _LEAST_OF_AUTO if wanted == "auto" else int(wanted)):
             last = tried[-1]
             tried.append(self._train(last.trial, self.rank(last)[:size].sort().values, last))
-            is_few = wanted == "auto" and size <= _MOST_OF_AUTO
-            if is_few and self._is_below(tried[-1], _best(tried), 2.0):
+            is_few = wanted == "auto" and len(chosen.columns) <= _MOST_OF_AUTO
+            if is_few and self._is_below(tried[-1], _best(tried)):
                 break
-        chosen = tried[-1]
-        if wanted == "auto":
-            few = [each for each in tried if len(each.columns) <= _MOST_OF_AUTO]
-            as_good = [each for each in few if not self._is_below(each, _best(tried))]
-            chosen = (as_good or few[:1])[-1]
+            chosen = tried[-1]
         return chosen, [(len(each.columns), each.result.validation_score) for each in tried]
 
     def rank(self, trained: _Trained) -> Tensor:
@@ -297,10 +320,17 @@ class _HopsSearch:
         state = {name: value.cpu() for name, value in self.model.state_dict().items()}
         return replace(chosen.result, state=state, test=test)
 
-    def _train(self, trial: Trial, columns: Tensor, last: _Trained | None = None) -> _Trained:
-        """Train on some columns: from the initial weights, or from those of a model of more.
+    def _train(
+        self,
+        trial: Trial,
+        columns: Tensor,
+        last: _Trained | None = None,
+        order: int | None = None,
+    ) -> _Trained:
+        """Train on some columns: from the initial weights, or from those of another model.
 
-        The latter is close to its best from the first epoch, so it is given half the patience.
+        ``last`` read these columns and more, with crosses of at least that order. Such a training
+        is close to its best from the first epoch, so it is given half the patience.
         """
         settings: dict[str, Any] = dict(trial)
         scale = settings.pop("initial_scale", 1.0)
@@ -311,7 +341,7 @@ class _HopsSearch:
                 model.transform.weight.div_(sqrt(kept.double().mean()))
                 model.readout.weight.mul_(scale)
         else:
-            model = last.model.narrow(kept[torch.isin(self._column_of, last.columns)])
+            model = last.model.narrow(kept[torch.isin(self._column_of, last.columns)], order)
         rows = self.rows if bool(kept.all()) else self.rows.narrow(kept)
         sealed = Split(self.split.train, self.split.validation, self.split.test[:0])
         if last is not None and self.config.patience is not None:
@@ -323,7 +353,8 @@ class _HopsSearch:
             device = next(model.parameters()).device
             scorer = RowScorer(model, rows, sealed.validation, config, device)
             scores = scorer.score()[2].detach().double().cpu()
-        return _Trained(trial, columns, model, rows, result, scores, last is not None)
+        epochs = result.best_epoch + (0 if last is None else last.epochs)
+        return _Trained(trial, columns, model, rows, result, scores, epochs)
 
     def _places(self, columns: Tensor) -> list[Tensor]:
         """Return the positions of each column among the encoded columns of a narrow model."""
