@@ -135,10 +135,10 @@ def test_doubts_name_what_is_no_better_than_guessing_and_a_random_start() -> Non
         "test": {"roc_auc": 0.8, "log_loss": 0.5},
         "constant_test": {"roc_auc": 0.5, "log_loss": 0.6},
         "best_epoch": 3,
-        "warm_start": True,
+        "epochs_from_start": 40,
     }
     assert describe_doubts([sound, sound]) == []
-    cold = sound | {"warm_start": False}
+    cold = sound | {"epochs_from_start": 3}
     assert describe_doubts([sound, cold]) == []
     (early,) = describe_doubts([cold, cold, sound])
     assert early.startswith("In 2 of 3 splits the best epoch is among the first 10, close to the")
