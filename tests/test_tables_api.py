@@ -44,7 +44,7 @@ QUICK: dict[str, Any] = {"num_splits": 2, "epochs": 8, "hidden_channels": 4, "ba
 
 @pytest.fixture(scope="module")
 def fitted() -> TableModel:
-    return from_tables(FEW, EDGES, "buys", **QUICK).fit()
+    return from_tables(FEW, EDGES, "buys", columns="all", **QUICK).fit()
 
 
 def test_it_trains_as_the_command_does(
@@ -110,7 +110,7 @@ def test_the_command_repeats_a_fit(files: bool, crossgcn: Command, tmp_path: Pat
 
 
 def test_the_relation_names_neighbours_in_explanations() -> None:
-    model = from_tables(FEW, EDGES, "buys", relation="friends", **QUICK).fit()
+    model = from_tables(FEW, EDGES, "buys", relation="friends", columns="all", **QUICK).fit()
     told = repr(model.explain())
     assert "friends: " in told and "neighbours: " not in told
 

@@ -17,7 +17,7 @@ from crossgcn.data import read_real
 from crossgcn.experiments.run_folder import open_run
 
 UNUSED = "state,economy,rural_urban_code,birth_rate,death_rate,international_migration_rate"
-QUICK = ("--num-splits", 2, "--epochs", 3, "--bags", 2, "--workers", 1)
+QUICK = ("--num-splits", 2, "--epochs", 3, "--bags", 2, "--columns", 16, "--workers", 1)
 
 
 def page_data(path: Path) -> dict[str, Any]:
