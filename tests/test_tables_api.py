@@ -44,6 +44,12 @@ QUICK: dict[str, Any] = {"num_splits": 2, "epochs": 8, "hidden_channels": 4, "ba
 
 @pytest.fixture(scope="module")
 def fitted() -> TableModel:
+    return from_tables(FEW, EDGES, "buys", **QUICK).fit()
+
+
+@pytest.fixture(scope="module")
+def whole() -> TableModel:
+    """A model of all columns, those of neighbours included."""
     return from_tables(FEW, EDGES, "buys", columns="all", **QUICK).fit()
 
 
@@ -69,14 +75,16 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def test_new_tables_explanations_reports_and_folders(fitted: TableModel, tmp_path: Path) -> None:
+def test_new_tables_explanations_reports_and_folders(
+    fitted: TableModel, whole: TableModel, tmp_path: Path
+) -> None:
     new = FEW.head(3).drop(columns="buys").assign(customer=["x", "y", "z"])
     edges = EDGES.head(2).copy()
     edges.iloc[:, 0], edges.iloc[:, 1] = ["x", "y"], FEW["customer"].tolist()[5:7]
-    with_edges = fitted.predict(new, edges)
+    with_edges = whole.predict(new, edges)
     assert with_edges["customer"].tolist() == ["x", "y", "z"]
     with pytest.warns(UserWarning, match="trained with edges, and none are given"):
-        alone = fitted.predict(new)
+        alone = whole.predict(new)
     assert alone.iloc[2].equals(with_edges.iloc[2]) and not alone.iloc[0].equals(with_edges.iloc[0])
     with pytest.warns(UserWarning, match="column gender: 3 values not seen.* such as 'martian'"):
         fitted.predict(new.assign(gender="martian"), edges)
