@@ -92,7 +92,7 @@ def test_new_tables_explanations_reports_and_folders(
     assert "age" in repr(one)
     page = fitted.report(tmp_path / "report.html")
     assert "<html" in page.read_text()
-    fitted.save(tmp_path / "saved")
+    whole.save(tmp_path / "saved")
     assert TableModel.load(tmp_path / "saved").predict(new, edges).equals(with_edges)
     with pytest.raises(BadInput, match="exists and is not empty"):
         fitted.save(tmp_path / "saved")
