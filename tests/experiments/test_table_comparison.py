@@ -194,6 +194,13 @@ def test_only_what_train_has_is_recommended() -> None:
     assert measured({"boosting": BASE, "perceptron": shifted(-0.1)}).recommended == "perceptron"
 
 
+def test_the_best_model_with_crosses_is_paired_with_its_own_twin() -> None:
+    test = {"linear": shifted(-0.2), "cross-own": shifted(-0.1), "cross-hops-1": BASE}
+    crosses = measured({**test, "cross-hops-2": shifted(0.1)}).crosses
+    assert crosses is not None
+    assert (crosses.model, crosses.against) == ("cross-hops-2", "cross-hops-1")
+
+
 def test_if_nothing_beats_the_constant_no_model_is_recommended() -> None:
     comparison = measured({"majority-or-mean": [0.5] * 5, "linear": NOISE, "cross-hops-2": NOISE})
     summary = summarise_candidates(comparison)

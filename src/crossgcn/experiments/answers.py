@@ -118,13 +118,10 @@ class TableComparison:
 
     @property
     def crosses(self) -> QuestionAnswer | None:
-        """The best order of cross-hops against its twin; without it, Cross-GCN against GCN."""
+        """The best model with crosses against its twin without them."""
         names = {result.name for result in self.results}
-        twins = [r.candidate.twin for r in self.results if r.candidate.twin in names]
-        if not twins:
-            return None
-        ours = self.best(lambda result: result.candidate.twin == twins[0])
-        return self._answer(ours, twins[0])
+        ours = self.best(lambda result: result.candidate.twin in names)
+        return None if ours is None else self._answer(ours, self.of(ours).candidate.twin)
 
     @property
     def graph(self) -> QuestionAnswer | None:
