@@ -37,8 +37,7 @@ CROSS = {
     "median_income": (35_000, 40_000, 45_000, 50_000, 60_000),
     "unemployment_rate": (3, 4, 5, 6, 7),
 }
-"""The cross of the picture: of the crosses of two own columns, the most important one. Each column
-with the limits of its ranges."""
+"""The cross of the picture, of two own columns, each with the limits of its ranges."""
 
 METRICS = {"r2": ("R²", 3), "rmse": ("RMSE", 4), "mae": ("MAE", 4)}
 """Name and digits of the metrics that are shown."""
