@@ -94,8 +94,12 @@ def list_trials(config: RunConfig, num_rows: int, num_columns: int) -> tuple[Tri
     """
     if config.tuning is None:
         return ({},)
-    is_wide = num_rows < _FEW_ROWS_PER_COLUMN * num_columns
-    return (_TRIALS_IF_WIDE if is_wide else _TRIALS)[: config.tuning]
+    trials = _TRIALS_IF_WIDE if _is_wide(num_rows, num_columns) else _TRIALS
+    return trials[: config.tuning]
+
+
+def _is_wide(num_rows: int, num_columns: int) -> bool:
+    return num_rows < _FEW_ROWS_PER_COLUMN * num_columns
 
 
 def count_stages(config: RunConfig) -> int:
@@ -250,7 +254,9 @@ class _HopsSearch:
                 start = self.choose_trial(own)
         if self.model.order == 1:
             return [start]
-        linear = self._train(start.trial, start.columns, start, order=1)
+        # Few rows: crosses shape what the linear part has learned, so it is trained on its own.
+        is_wide = _is_wide(self.split.train.numel(), start.rows.num_columns)
+        linear = self._train(start.trial, start.columns, None if is_wide else start, order=1)
         return [start] if self._is_below(linear, start) else [linear, start]
 
     def choose_columns(
@@ -336,7 +342,7 @@ class _HopsSearch:
         scale = settings.pop("initial_scale", 1.0)
         kept = torch.isin(self._column_of, columns)
         if last is None:
-            model = self.model.narrow(kept)
+            model = self.model.narrow(kept, order)
             with torch.no_grad():
                 model.transform.weight.div_(sqrt(kept.double().mean()))
                 model.readout.weight.mul_(scale)
