@@ -265,6 +265,7 @@ def test_a_planted_cross_with_the_neighbourhood_helps() -> None:
 def test_crosses_do_not_help_with_a_shuffled_target() -> None:
     comparison = run_hops(planted(shuffled=True))
     assert comparison.crosses is not None and comparison.crosses.verdict != "helps"
+    assert comparison.recommended == "majority-or-mean" and comparison.better is None
 
 
 def test_a_number_is_predicted_too() -> None:

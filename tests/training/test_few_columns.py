@@ -78,6 +78,26 @@ def test_auto_takes_few_columns_that_score_as_well_as_all() -> None:
     assert few.test["roc_auc"] > every.test["roc_auc"] - 0.01
 
 
+def test_neighbours_that_say_nothing_are_dropped_at_once() -> None:
+    data = planted(400)
+    draw = torch.Generator().manual_seed(0)
+    data.edge_index = torch.randint(400, (2, 1600), generator=draw)
+    data.y = (data.x[:, 0] + data.x[:, 1] > 0).long()
+    result, _, _ = search(data, columns="auto", metric="roc_auc")
+    assert set(result.chosen["columns"]) <= set(NAMES)
+    assert result.chosen["path"][0][0] == len(NAMES)
+
+
+def test_a_model_without_crosses_takes_its_place_in_one_with_them() -> None:
+    _, model, trainer = search(planted(100))
+    x = trainer.hop_rows(model, trainer.splits[0]).rows(torch.arange(20))
+    kept = torch.arange(x.shape[1]) % 3 > 0
+    linear = model.narrow(kept, order=1)
+    model.widen(linear, kept)
+    assert isinstance(x, Tensor)
+    torch.testing.assert_close(model.eval()(x), linear.eval()(x[:, kept]))
+
+
 def test_the_weight_of_a_column_is_the_loss_without_it() -> None:
     """Against replacing the values of each column by their mean, one after the other."""
     data = planted(200)

@@ -99,8 +99,9 @@ class TableComparison:
         return self.results[0].metric
 
     def of(self, name: str) -> CandidateResult:
-        """Return the result of one model."""
-        return next(result for result in self.results if result.name == name)
+        """Return the result of one model; the constant's also if it is not among the others."""
+        known = [*self.results, *([] if self.constant is None else [self.constant])]
+        return next(result for result in known if result.name == name)
 
     def difference(self, ours: str, baseline: str, *, corrected: bool = False) -> PairedDifference:
         """Return the paired difference of two models, for this table or corrected for new ones."""
@@ -128,7 +129,7 @@ class TableComparison:
         """The best model that sees neighbours against the best one on own columns."""
         return self._answer(
             self.best(lambda result: result.candidate.columns in ("hops", "graph")),
-            self.best(lambda result: result.candidate.columns in ("none", "own")),
+            self.best(lambda result: result.candidate.columns == "own"),
         )
 
     @property
@@ -146,7 +147,8 @@ class TableComparison:
         As good means: not worse by more than one standard error of the paired difference. A model
         that reads neighbours is not recommended if the graph does not help, and one with crosses
         not if these do not help. A black box is recommended only if no glass box of this package
-        was compared.
+        was compared. The constant is recommended if the model is not shown to beat it on the test
+        nodes: validation nodes, which select epochs and columns, flatter every model.
         """
         glass = [r for r in self.results if r.candidate.is_recommended]
         glass = glass or [r for r in self.results if r.candidate.estimator is None]
@@ -157,7 +159,9 @@ class TableComparison:
         if crosses is not None and crosses.verdict == "does not help":
             glass = [r for r in glass if r.candidate.twin != crosses.against] or glass
         best = max(glass, key=lambda r: fmean(r.validation))
-        return next(r.name for r in glass if not self._is_worse(r, best))
+        chosen = next(r for r in glass if not self._is_worse(r, best))
+        is_decided = len(chosen.scores) >= _ENOUGH_SPLITS
+        return CONSTANT if is_decided and self._is_like_constant(chosen.name) else chosen.name
 
     @property
     def better(self) -> str | None:
@@ -165,7 +169,7 @@ class TableComparison:
         chosen = self.of(self.recommended)
         others = [r for r in self.results if r.candidate.estimator not in (None, "constant")]
         best = max(others, key=lambda r: fmean(r.validation), default=None)
-        if best is None or not self._is_worse(chosen, best):
+        if best is None or not self._is_worse(chosen, best) or self._is_like_constant(best.name):
             return None
         return best.name
 
@@ -183,15 +187,7 @@ class TableComparison:
             return None
         difference = self.difference(model, against)
         corrected = self.difference(model, against, corrected=True)
-        constants: list[CandidateResult | None] = [
-            result for result in self.results if result.name == CONSTANT
-        ]
-        is_constant = False
-        for constant in constants or [self.constant]:
-            if constant is not None and model != CONSTANT:
-                scores, ratio = self.of(model).scores, self.test_to_train
-                over = paired_difference(scores, constant.scores, test_to_train=ratio)
-                is_constant = self._gain(over)[0] <= 0
+        is_constant = self._is_like_constant(model)
         low, high = self._gain(difference)
         verdict: Verdict = "cannot tell"
         if low > 0 and not is_constant:
@@ -201,6 +197,15 @@ class TableComparison:
         ):
             verdict = "does not help"
         return QuestionAnswer(model, against, difference, corrected, verdict, is_constant)
+
+    def _is_like_constant(self, name: str) -> bool:
+        """Return whether a model is not shown to beat the constant, if that was measured."""
+        measured = {result.name: result for result in (*self.results, self.constant) if result}
+        if name == CONSTANT or CONSTANT not in measured:
+            return False
+        constant = measured[CONSTANT].scores
+        over = paired_difference(self.of(name).scores, constant, test_to_train=self.test_to_train)
+        return self._gain(over)[0] <= 0
 
     def _gain(self, difference: PairedDifference) -> tuple[float, float]:
         """Return the interval such that positive numbers are better; NaN for a single split."""

@@ -353,9 +353,9 @@ def _sentences(summary: Summary) -> list[str]:
             f"{count(splits, 'split')} of this table."
         )
     models = {model["model"]: model for model in summary["models"]}
-    chosen = models[summary["recommended"]]
-    if chosen["model"] == CONSTANT:
+    if summary["recommended"] == CONSTANT:
         return [*sentences, "Nothing beats the constant: no model is recommended."]
+    chosen = models[summary["recommended"]]
     kind = "an exact sum of named terms" if chosen["glass_box"] else "a black box"
     sentences.append(f"Recommended: {chosen['model']} ({chosen['description']}), {kind}.")
     if summary["better"] is not None:

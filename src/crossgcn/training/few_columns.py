@@ -1,7 +1,8 @@
 """Choose the settings and the columns of cross-hops by validation nodes, within one split.
 
 A column is one of the table, for the node itself, for its neighbours or for a hop further; its
-encoded features stay together. The search starts with all columns. A column weighs as much as the
+encoded features stay together. The search starts with all columns; those of neighbours, and
+crosses, are given up first if the model is as good without them. A column weighs as much as the
 training loss grows when its values are replaced by their mean. The lightest ones are dropped, the
 model is trained again, and so on.
 """

@@ -167,7 +167,8 @@ def _answers(
     if comparison is not None:
         texts = {model["name"]: model["text"] for model in comparison["models"]}
         chosen = comparison["recommended"]
-        names = [chosen, *(name for name in texts if name in _SIMPLER and name != chosen)]
+        names = [name for name in (chosen, *_SIMPLER) if name in texts]
+        names = list(dict.fromkeys(names))
         listed = "; ".join(f"{name} {texts[name]}" for name in names)
         unit = " in %" if comparison["percent"] else ""
         simpler = f"Test {comparison['metric']}{unit}: {listed}."
