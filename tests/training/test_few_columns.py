@@ -167,6 +167,15 @@ def test_weights_of_classes_are_not_calibrated_away() -> None:
     assert "calibration" in search(data, tuning=1)[0].chosen
 
 
+def test_a_trial_is_a_training_with_its_settings() -> None:
+    """The helper trains without dropout; the first trial of this table has some."""
+    data = planted(300)
+    tried, _, _ = search(data, tuning=1)
+    assert tried.chosen["settings"] == {"dropout": 0.1, "weight_decay": 0.01, "order": 2}
+    plain, _, _ = search(data, dropout=0.1, weight_decay=0.01)
+    assert tried.history == plain.history
+
+
 def test_wide_tables_start_small_and_others_without_penalty() -> None:
     config = RunConfig.create(model="cross-hops", tuning=2)
     narrow, wide = (few_columns.list_trials(config, 1000, columns) for columns in (50, 500))

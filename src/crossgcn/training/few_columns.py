@@ -349,6 +349,7 @@ class _HopsSearch:
                 model.readout.weight.mul_(scale)
         else:
             model = last.model.narrow(kept[torch.isin(self._column_of, last.columns)], order)
+        model.dropout.p = settings.get("dropout", model.dropout.p)
         rows = self.rows if bool(kept.all()) else self.rows.narrow(kept)
         sealed = Split(self.split.train, self.split.validation, self.split.test[:0])
         if last is not None and self.config.patience is not None:
