@@ -128,7 +128,7 @@ class TableComparison:
     def graph(self) -> QuestionAnswer | None:
         """The best model that sees neighbours against the best one on own columns."""
         return self._answer(
-            self.best(lambda result: result.candidate.columns in ("hops", "graph")),
+            self.best(lambda result: result.candidate.sees_graph),
             self.best(lambda result: result.candidate.columns == "own"),
         )
 

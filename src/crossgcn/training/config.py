@@ -91,7 +91,8 @@ class RunConfig(BaseModel):
         ge=1,
         le=4,
         description="Settings of dropout, weight decay and start that cross-hops tries in each "
-        "split; validation nodes choose. [default: none; for tables 3, unless one is given]",
+        "split; validation nodes choose. [default: none; for tables 2, unless dropout, weight "
+        "decay or the learning rate is given]",
     )
     dropout: float = Field(0.5, ge=0, lt=1, description="Dropout probability before each layer.")
     epochs: int = Field(

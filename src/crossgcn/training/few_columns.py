@@ -32,7 +32,7 @@ from crossgcn.training.metrics import compute, positive_class, selecting_metric
 from crossgcn.training.objective import compute_loss
 from crossgcn.training.rows import RowScorer, train_rows
 
-SIZES = (*(2**power for power in range(16, 4, -1)), 24, 16, 12, 8, 6, 4, 3, 2, 1)
+_SIZES = (*(2**power for power in range(16, 4, -1)), 24, 16, 12, 8, 6, 4, 3, 2, 1)
 """Numbers of columns that are tried, as far as they are below the number of all columns."""
 
 _SMALLEST_STEP = 0.8
@@ -101,11 +101,6 @@ def list_trials(config: RunConfig, num_rows: int, num_columns: int) -> tuple[Tri
 
 def _is_wide(num_rows: int, num_columns: int) -> bool:
     return num_rows < _FEW_ROWS_PER_COLUMN * num_columns
-
-
-def count_stages(config: RunConfig) -> int:
-    """Return how many trainings of a run the progress bar expects."""
-    return (config.tuning or 1) + (_MOST_STAGES if config.drops_columns else 0)
 
 
 def train_hops(
@@ -182,7 +177,8 @@ class _Progress:
 
     def __init__(self, config: RunConfig, on_epochs: Callable[[int], None] | None) -> None:
         self._report = on_epochs or (lambda count: None)
-        self._total, self._stages = config.epochs, count_stages(config)
+        self._total = config.epochs
+        self._stages = (config.tuning or 1) + (_MOST_STAGES if config.drops_columns else 0)
         self._done = self._reported = 0
 
     def __call__(self, epochs: int) -> None:
@@ -400,7 +396,7 @@ def _sizes(num_columns: int, least: int) -> Iterator[int]:
     """Yield smaller and smaller numbers of columns, down to ``least``."""
     size = num_columns
     while size > least:
-        following = [each for each in SIZES if each <= _SMALLEST_STEP * size]
+        following = [each for each in _SIZES if each <= _SMALLEST_STEP * size]
         size = max([least, *following[:1]])
         yield size
 

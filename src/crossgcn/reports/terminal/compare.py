@@ -61,7 +61,10 @@ def _shown_columns(summary: Summary) -> str:
     """Return the columns that were chosen in at least half of the splits, commonest first."""
     counts = Counter(name for columns in summary["columns"] for name in columns)
     often = [name for name, times in counts.most_common() if 2 * times >= len(summary["columns"])]
-    return f"Columns chosen in at least half of the splits: {', '.join(often)}"
+    return (
+        "auto takes the fewest columns whose score is within one standard error of the best, at "
+        "most 16.\nColumns that at least half of the splits read: " + ", ".join(often)
+    )
 
 
 def order_weight_lines(summary: Summary) -> Iterator[str]:
