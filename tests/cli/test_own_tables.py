@@ -235,7 +235,7 @@ def test_train_prints_the_numbers_of_columns_tried_and_the_chosen_ones(
     for size in (14, 8, 6, 4, 3):
         assert re.search(rf"^ {size} columns +[\d.]+ +0 *$", words, re.MULTILINE), words
     assert re.search(r"^ 2 columns +[\d.]+ +2 *$", words, re.MULTILINE), words
-    assert re.search(r"^Columns chosen in at least half of the splits: .*age", words, re.MULTILINE)
+    assert re.search(r"^Columns that at least half of the splits read: .*age", words, re.MULTILINE)
 
 
 def test_a_number_of_columns_is_the_most_that_each_model_of_compare_reads(
