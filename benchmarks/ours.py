@@ -157,10 +157,11 @@ def _first_gradients(step: FullBatchStep) -> list[list[Tensor]]:
     They are those of the timed step, even if it is compiled or captured.
     """
     found: dict[int, Tensor] = {}
-    for state in step.optimizer.states:
+    kept = step.optimizer
+    for weight, order, state in zip(kept.weights, kept.orders, kept.states, strict=True):
         # Means lie as the weights do in memory.
-        places = [state.order.index(dim) for dim in range(state.weight.dim())]
-        found[id(state.weight)] = 10 * state.mean.permute(places)
+        places = [order.index(dim) for dim in range(weight.dim())]
+        found[id(weight)] = 10 * state["exp_avg"].permute(places)
     gradients = []
     for weight, order_weights in weights_of(step.model):
         trained = found.get(id(order_weights))

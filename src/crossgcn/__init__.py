@@ -1,6 +1,6 @@
 """crossgcn: graph convolutions with explicit k-order cross features.
 
-The names in ``__init__.pyi`` are the public interface. They are imported on first use, so that
+The names in ``__init__.pyi`` are the public interface. Names are imported on first use, so that
 ``import crossgcn`` and ``crossgcn --help`` do not wait for torch.
 """
 

@@ -1,7 +1,7 @@
 from crossgcn.data.datasets.load import load_dataset as load_dataset
 from crossgcn.data.datasets.real import load_real as load_real
-from crossgcn.data.graph_file import read_graph as read_graph
-from crossgcn.data.graph_file import save_graph as save_graph
+from crossgcn.data.graph import read_graph as read_graph
+from crossgcn.data.graph import save_graph as save_graph
 from crossgcn.data.splits import Split as Split
 from crossgcn.data.splits import make_splits as make_splits
 from crossgcn.data.tables.graph import load_tables as load_tables

@@ -11,26 +11,22 @@ from typing import Any
 class _Output(io.FileIO):
     """The file behind stdout or stderr.
 
-    A reader that leaves, as in ``crossgcn ... | head``, does not stop the work. A full disk is an
-    error once; what follows is dropped.
+    A closed pipe, as in ``crossgcn ... | head``, does not stop the work. A full disk raises an
+    error once; later output is dropped.
     """
 
-    _failed = False
-
     def write(self, content: Any) -> int:
-        if self._failed:
-            return len(content)
         try:
             return super().write(content)
         except OSError as error:
-            self._failed = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
             if isinstance(error, BrokenPipeError) or self.fileno() == 2:
                 return len(content)
             raise
 
 
 def _wrap(stream: Any) -> Any:
-    """Return a stream on :class:`_Output`; terminals that cannot encode ± or α get a ?."""
+    """Return a stream on :class:`_Output` that writes ? for characters it cannot encode."""
     if stream is None:  # closed by the shell
         return None
     file = io.BufferedWriter(_Output(stream.fileno(), "w", closefd=False))

@@ -1,8 +1,8 @@
 """The errors that this package raises on purpose.
 
-The caller can correct bad input: the message names what was given, where, and what to do; the
-exit code is 2. Failed work is due to the program or the machine; the exit code is 1. The command
-line prints the message without a traceback.
+:class:`BadInput` can be corrected by the user: its message says what was given, where, and what
+to do; the exit code is 2. :class:`WorkFailed` has the exit code 1. The command line prints the
+message without a traceback.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ class WorkFailed(CrossGCNError, RuntimeError):
 
 
 class Note(UserWarning):
-    """Something that the user should know and that does not stop the work."""
+    """A message to the user that does not stop the work."""
 
 
-# Control characters but tab and newline, marks that change the direction of text, and halves of
-# surrogate pairs, which stand for bytes of file names.
+# Control characters except tab and newline, marks that change the direction of text, and lone
+# surrogates, which stand for undecodable bytes of file names.
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 def printable(text: str) -> str:
-    r"""Return a text for a terminal: characters that could control it become ``\u001b`` and so on.
+    r"""Escape characters that could control a terminal, such as ``\u001b``.
 
-    The result is also valid JSON if the text is.
+    Valid JSON stays valid JSON.
     """
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> BadInput:
     """Return an error for an unknown name that suggests the nearest known ones.
 
     Args:
-        kind: What the name stands for, such as "dataset".
+        kind: What is named, such as "dataset".
         name: The name given.
         known: All valid names.
     """

@@ -14,30 +14,21 @@ from typing import Any, Self
 import pandas as pd
 from pydantic import ValidationError
 
-from crossgcn.data.tables.graph import (
-    TableGraph,
-    describe_encoding,
-    load_tables,
-)
+from crossgcn.data.tables.graph import TableGraph, describe_encoding, load_tables
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
-from crossgcn.experiments.candidates import (
-    DEFAULT_TRIALS,
-    configure_for_tables,
-)
+from crossgcn.experiments.candidates import DEFAULT_TRIALS, configure_for_tables
 from crossgcn.experiments.compare import table_experiment
 from crossgcn.experiments.experiment import Experiment, RepeatedRuns
 from crossgcn.experiments.predict import predict_nodes
 from crossgcn.experiments.run_folder import RunFolder, choose_model, open_run
-from crossgcn.explanation.api import explain
+from crossgcn.explanation.api import explain, list_largest_terms
 from crossgcn.reports.page.render import write_report
 from crossgcn.reports.summaries import summarise_candidates
 from crossgcn.training.records import write_summary
 
 AnyTable = Path | str | pd.DataFrame | Table
-_CHOICES = set(TableChoices.model_fields)
-_WORK = ("workers", "threads", "device")
 
 
 def from_tables(
@@ -57,18 +48,15 @@ def from_tables(
     Raises:
         BadInput: If the tables have errors; the message names file, row, value and remedy.
     """
-    given = {name: options.pop(name) for name in list(options) if name in _CHOICES}
+    given = {name: options.pop(name) for name in TableChoices.model_fields if name in options}
     try:
         choices = TableChoices(target=target, **given)
     except ValidationError as error:
         wrong = error.errors()[0]
         raise BadInput(f"{wrong['loc'][0]} is {wrong['input']!r}: {wrong['msg']}") from None
     model = TableModel(load_tables(nodes, edges, choices), options)
-    model._tables_read = {
-        "dataset": _absolute(nodes),
-        "edges": _absolute(edges),
-        "tables": choices.as_options(),
-    }
+    files = {"dataset": _absolute(nodes), "edges": _absolute(edges)}
+    model._source = {**files, "tables": choices.as_options()}
     return model
 
 
@@ -90,7 +78,7 @@ class TableModel:
         self.settings = dict(settings or {})
         self.results: RepeatedRuns | None = None
         self._run: RunFolder | None = None
-        self._tables_read: dict[str, Any] = {"dataset": None}
+        self._source: dict[str, Any] = {"dataset": None}
 
     @property
     def run(self) -> RunFolder:
@@ -123,16 +111,14 @@ class TableModel:
             weakref.finalize(self, shutil.rmtree, out, ignore_errors=True)
         folder = Path(out)
         experiment = Experiment([config], graph.data, describe_encoding(graph))
+        given = config.model_dump(mode="json", exclude={"dataset"}, exclude_none=True)
         (self.results,) = experiment.run(
             out=folder,
             save_models=True,
             workers=workers,
             threads=threads,
             device=device,
-            training={
-                **self._tables_read,
-                "settings": config.model_dump(mode="json", exclude={"dataset"}, exclude_none=True),
-            },
+            training={**self._source, "settings": given},
         )
         choose_model(folder, experiment, graph.ids, graph.names)
         self._run = open_run(folder)
@@ -158,54 +144,88 @@ class TableModel:
         return [record["columns"] for record in self.results.records]
 
     def compare(
-        self, models: Sequence[str] | None = None, *, tuning: int = DEFAULT_TRIALS, **options: Any
+        self,
+        models: Sequence[str] | None = None,
+        *,
+        tuning: int = DEFAULT_TRIALS,
+        baseline: str | None = None,
+        out: Path | str | None = None,
+        workers: int = 1,
+        threads: int = 1,
+        device: str = "cpu",
+        **settings: Any,
     ) -> dict[str, Any]:
         """Train many models on the same splits: do crosses, the graph or a black box help?
 
         Args:
             models: Names of candidates; all but the slowest by default.
             tuning: Trials per model.
-            **options: ``baseline``, ``out``, ``workers``, ``threads``, ``device``, and settings
-                for every model, such as ``num_splits``.
+            baseline: The model that the others are paired with.
+            out: Folder for the records and the summary.
+            workers: As for :meth:`fit`, like ``threads`` and ``device``.
+            **settings: Settings for every model, such as ``num_splits``.
 
         Returns:
             The summary that ``crossgcn compare --json`` prints: ``models``, ``answers``,
             ``answer`` (in words), ``recommended``.
         """
-        graph, folder = self._tables(), options.pop("out", None)
-        baseline = options.pop("baseline", None)
-        folder = None if folder is None else Path(folder)
-        work = {name: options.pop(name) for name in _WORK if name in options}
-        started = time.perf_counter()
-        experiment = table_experiment(graph, models, tuning, baseline, options)
-        summary = summarise_candidates(experiment.run(out=folder, **work), baseline)
+        folder, started = None if out is None else Path(out), time.perf_counter()
+        experiment = table_experiment(self._tables(), models, tuning, baseline, settings)
+        compared = experiment.run(out=folder, workers=workers, threads=threads, device=device)
+        summary = summarise_candidates(compared, baseline)
         summary["wall_seconds"] = time.perf_counter() - started
         if folder is not None:
             summary["out"] = str(folder)
             write_summary(folder, summary)
         return summary
 
-    def explain(self, node: str | None = None, *, contrast: tuple[str, str] | None = None) -> Any:
+    def explain(
+        self,
+        nodes: AnyTable | None = None,
+        edges: AnyTable | None = None,
+        *,
+        node: str | None = None,
+        contrast: tuple[str, str] | None = None,
+    ) -> Any:
         """Return the scores of all nodes as sums of named terms; see :func:`crossgcn.explain`.
 
         Args:
+            nodes: Table of new nodes, as :meth:`predict` takes it; the nodes of the training table
+                by default. The id of one of these alone is taken as ``node``.
+            edges: Table of their edges, to each other or to nodes of the training table.
             node: Explain this node only: its id, or its name if it has one that no other node has.
             contrast: Two of the classes: why the first and not the second.
         """
-        return explain(self.run, node=node, contrast=contrast)
+        if isinstance(nodes, str) and nodes in self.run.ids and node is None:
+            nodes, node = None, nodes
+        return explain(self.run, nodes, edges, node=node, contrast=contrast)
 
-    def predict(self, nodes: AnyTable | None = None, edges: AnyTable | None = None) -> pd.DataFrame:
+    def predict(
+        self,
+        nodes: AnyTable | None = None,
+        edges: AnyTable | None = None,
+        *,
+        interval: float | None = None,
+        terms: int | None = None,
+    ) -> pd.DataFrame:
         """Return what is predicted for each node: a class with probabilities, or a number.
 
         Args:
             nodes: Table of new nodes with the columns of the training table; the nodes of the
                 training table by default.
             edges: Table of their edges, to each other or to nodes of the training table.
+            interval: Also return columns ``lower`` and ``upper``, between which this percentage of
+                the truths lie, or a ``set`` of classes that holds it, joined by semicolons, if new
+                nodes are from the same population as the validation nodes; 50 to 99.9.
+            terms: Also return the largest terms of each node in words, so many.
         """
-        predictions = predict_nodes(self.run, nodes, edges)
+        predictions = predict_nodes(self.run, nodes, edges, interval=interval)
         for told in (*predictions.unseen, *predictions.notes):
             warnings.warn(str(told), stacklevel=2)
-        return predictions.frame
+        if terms is None:
+            return predictions.frame
+        largest = list_largest_terms(self.run, nodes, edges, top=terms)
+        return pd.concat([predictions.frame, largest], axis=1)
 
     def report(self, path: Path | str, *, comparison: Path | str | None = None) -> Path:
         """Write one HTML page about the model: scores, curves, mistakes, crosses, nodes.
@@ -214,9 +234,9 @@ class TableModel:
             path: The page to write.
             comparison: The folder ``out`` of :meth:`compare`, to show its answer.
         """
-        compared = None if comparison is None else Path(comparison)
-        write_report(self.run, Path(path), comparison=compared)
-        return Path(path)
+        path, compared = Path(path), None if comparison is None else Path(comparison)
+        write_report(self.run, path, comparison=compared)
+        return path
 
     def save(self, folder: Path | str) -> None:
         """Copy the run to a folder, for :meth:`load` and for the commands."""
@@ -237,11 +257,9 @@ class TableModel:
         return self.graph
 
     def __repr__(self) -> str:
-        if self._run is not None:
-            state = f"{self._run.config.model}, trained on {len(self._run.ids):,} nodes"
-        else:
-            state = f"{len(self._tables().ids):,} nodes, not trained yet"
-        return f"TableModel({state})"
+        if self._run is None:
+            return f"TableModel({len(self._tables().ids):,} nodes, not trained yet)"
+        return f"TableModel({self._run.config.model}, trained on {len(self._run.ids):,} nodes)"
 
 
 def _absolute(table: AnyTable | None) -> str | None:

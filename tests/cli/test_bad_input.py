@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from conftest_fixtures import Command
 
-from crossgcn.data.datasets.catalogue import PLANETOID_PARTS, REGISTRY
+from crossgcn.data.datasets.catalogue import CATALOGUE, REGISTRY
 
 
 def assert_refused(done: CompletedProcess[str], *fragments: str) -> None:
@@ -61,7 +61,7 @@ def test_usage(arguments: str, fragments: tuple[str, ...], crossgcn: Command) ->
         ("--order-weights 1,x", ("order_weights cannot be '1,x'", "one number per order")),
         ("--order-weights gatde", ("order_weights cannot be 'gatde'", "gated")),
         ("--model gcn --order 2", ("model 'gcn' has no option 'order'", "it takes bias")),
-        ("--set first_order=papr", ("first_order should be", "'papr'", "paper")),
+        ("--set precision=fp8", ("precision should be", "'fp8'", "bf16")),
         ("--num-layers 0", ("num_layers should be greater than or equal to 1; got 0",)),
         ("--hidden-channels 0", ("hidden_channels should be greater than or equal to 1; got 0",)),
         ("--hidden-channels 999999999999", ("cannot be made", "lower hidden_channels")),
@@ -70,7 +70,10 @@ def test_usage(arguments: str, fragments: tuple[str, ...], crossgcn: Command) ->
         ("--epochs 0", ("epochs should be greater than or equal to 1; got 0",)),
         ("--set learning_rate=-0.1", ("learning_rate should be greater than 0; got -0.1",)),
         ("--set weight_decay=-1", ("weight_decay should be greater than or equal to 0; got -1",)),
-        ("--train 0", ("train is 0; give nodes per class",)),
+        (
+            "--train 0",
+            ("train must be a whole number of at least 1 (nodes per class, or 'all'); got 0",),
+        ),
         ("--train some", ("train cannot be 'some'", "per class, or all")),
         ("--train 11", ("class 0 has 10 labelled nodes", "11 are asked for", "lower --train")),
         ("--num-splits 0", ("num_splits should be greater than or equal to 1; got 0",)),
@@ -158,8 +161,8 @@ def test_a_planetoid_file_that_is_not_the_one_expected(
     crossgcn: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "planetoid").mkdir()
-    for part in PLANETOID_PARTS:
-        (tmp_path / "planetoid" / f"ind.cora.{part}").write_bytes(b"almost")
+    for path in CATALOGUE["cora"].files:
+        (tmp_path / path).write_bytes(b"almost")
     monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path))
     assert_refused(
         crossgcn("train", "cora"),
@@ -195,10 +198,9 @@ def test_out_where_no_folder_can_be(
         ("epochs = ", ("run.toml: is not valid TOML",)),
         ('epochs = "many"', ("epochs should be a valid integer", "'many'")),
         ('train = "some"', ("train cannot be 'some'",)),
-        ("train = 0", ("train is 0", "at least 1, or 'all'")),
+        ("train = 0", ("train must be", "at least 1 (nodes per class, or 'all')")),
         ("order = [2, 0]", ("order must be a whole number of at least 1", "got 0")),
         ("order = []", ("names 0 layers",)),
-        ('first_order = "papr"', ("first_order should be 'paper' or 'release'", "'papr'")),
         (
             'splits = "all"',
             ("splits should be 'random', 'authors', 'public' or 'stratified'; got 'all'",),

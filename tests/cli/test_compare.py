@@ -82,11 +82,10 @@ def test_bad_comparisons_are_exit_code_2(
 def test_details_of_a_model_reach_the_models_that_have_them(
     crossgcn: Command, graph_file: Path
 ) -> None:
-    chosen = ("order_weights=learned", "first_order=release", "bias=true")
+    chosen = ("order_weights=fixed", "bias=true")
     details = ("--order", 3, *(word for each in chosen for word in ("--set", each)))
     models = ("--models", "gcn,cross-gcn-paper")
     done = crossgcn("compare", graph_file, *TINY, *models, *details, "--json", "--out", "out")
     plain, cross = json.loads(done.stdout)["models"]
     assert (plain["order"], plain["order_weights"], plain["bias"]) == (None, None, True)
-    assert (cross["order"], cross["order_weights"], cross["bias"]) == (3, "learned", True)
-    assert cross["first_order"] == "release"
+    assert (cross["order"], cross["order_weights"], cross["bias"]) == (3, "fixed", True)

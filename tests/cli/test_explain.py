@@ -60,7 +60,7 @@ def test_the_terms_of_a_class(crossgcn: Command, folder: Path, tmp_path: Path) -
     assert not any("neighbours" in name for name in columns)
     every = pd.read_csv(tmp_path / "listed" / "terms.csv")
     read, dropped = answer["columns"], answer["dropped"]
-    assert len(every) == len(read) * (len(read) + 1) / 2  # all columns and pairs of them
+    assert len(every) == len(read) + 24  # all columns, and the pairs that the model multiplies
     assert every["importance"].is_monotonic_decreasing
     opened = open_run(run)
     assert columns <= set(read) == set(opened.chosen.record["columns"])
@@ -69,7 +69,8 @@ def test_the_terms_of_a_class(crossgcn: Command, folder: Path, tmp_path: Path) -
     assert shares[answer["terms_for_80_percent"] - 2] < 0.8
     screen = crossgcn("explain", run, "--top", 3).stdout
     words = " ".join(screen.split())
-    assert f"The model reads {len(read)} of {len(read) + len(dropped)} columns. Dropped: " in words
+    reads = f"The model reads {len(read)} of {len(read) + len(dropped)} columns"
+    assert f"{reads} and has 24 crosses. Dropped: " in words
     assert f"its ten largest terms carry {100 * shares[9]:.0f} % of the sum" in words
     assert "Values beyond those of the training nodes count as the nearest of these." in words
     assert "class republican (log-odds)" in screen and "2 hops: " in screen
@@ -83,11 +84,12 @@ def test_one_term(crossgcn: Command, folder: Path) -> None:
     (term,) = result_of(crossgcn("explain", run, "--term", "bachelor_rate", "--json"))["terms"]
     known = [cell for cell in term["cells"] if cell["names"] != ["missing"]]
     assert len(known) == 24 and sum(cell["nodes"] for cell in term["cells"]) == 3220
-    named = ("--term", "bachelor_rate", "--term", "2 hops: bachelor_rate")
-    for columns in (named, ("--term", "2 hops: bachelor_rate × bachelor_rate")):
+    answer = result_of(crossgcn("explain", run, "--json"))
+    one, other = next(term["columns"] for term in answer["terms"] if len(term["columns"]) == 2)
+    for columns in (("--term", one, "--term", other), ("--term", f"{other} × {one}")):
         done = crossgcn("explain", run, *columns)
-        assert done.returncode == 0 and "2 hops: bachelor_rate" in done.stdout
-    (dropped, *_) = result_of(crossgcn("explain", run, "--json"))["dropped"]
+        assert done.returncode == 0 and f"{one} × {other}" in done.stdout
+    (dropped, *_) = answer["dropped"]
     refused = crossgcn("explain", run, "--term", dropped)
     assert refused.returncode == 2 and "the model does not read this column" in refused.stderr
     refused = crossgcn("explain", run, "--term", "bachelor_rat")
@@ -114,6 +116,49 @@ def test_a_node_adds_up(target: str, crossgcn: Command, folder: Path) -> None:
     view = explain(run, node="6075")
     assert view.score == pytest.approx(answer["score"])
     assert "borders: " in repr(TableModel.load(run).explain())
+
+
+@pytest.mark.parametrize("target", ["winner", "democratic_share"])
+def test_a_new_county_is_explained_as_it_is_predicted(
+    target: str, crossgcn: Command, folder: Path, tmp_path: Path
+) -> None:
+    nodes, edges = (pd.read_csv(folder / f"{each}.csv", dtype=str) for each in ("nodes", "edges"))
+    new = nodes[nodes["fips"].isin(["6075", "6041"])].drop(columns=["winner", "democratic_share"])
+    new.assign(fips="new-" + new["fips"]).to_csv("new.csv", index=False)
+    ends = edges[(edges == "6075").any(axis=1)].replace("6075", "new-6075")
+    ends.to_csv("ends.csv", index=False)
+    run = folder / target
+    assert crossgcn("predict", run, "new.csv", "ends.csv", "--out", "p.csv").returncode == 0
+    predicted = pd.read_csv("p.csv").set_index("fips")
+    old = result_of(crossgcn("explain", run, "--node", "6075", "--json"))
+    for node in ("new-6075", "new-6041"):  # the second is alone
+        done = crossgcn("explain", run, "new.csv", "ends.csv", "--node", node, "--json")
+        answer = result_of(done)
+        assert answer["node"] == node and answer["average"] == pytest.approx(old["average"])
+        values = [term["value"] for term in answer["terms"]]
+        assert answer["average"] + sum(values) == pytest.approx(answer["score"], abs=1e-6)
+        row = predicted.loc[node]
+        if target == "winner":
+            chance = 1 / (1 + np.exp(-answer["score"]))
+            assert row["probability: republican"] == pytest.approx(chance, abs=1e-6)
+        else:
+            assert row["predicted"] == pytest.approx(answer["score"], abs=1e-6)
+    names = {name for term in answer["terms"] for name in term["columns"] if "has no" in name}
+    assert names == {"has no borders"} and not answer["neighbours"]
+    screen = crossgcn("explain", run, "new.csv", "ends.csv", "--node", "new-6075").stdout
+    assert "node new-6075" in screen and "Marin County (6041)" in screen
+    income = nodes.set_index("fips")["median_income"].astype(float)
+    mean = income[[end for end in ends.to_numpy().ravel() if end in income]]
+    if "borders: median_income" in screen:
+        assert f"borders: median_income ({mean.mean():,.0f})" in " ".join(screen.split())
+    for more, words in (
+        (("new.csv",), "new.csv: give the id of one of its rows, too: --node ID"),
+        (("new.csv", "--node", "6075"), "new.csv: node '6075' is not in it, but was trained on"),
+        (("new.csv", "--node", "x"), "new.csv: there is no node 'x' among its 2"),
+        ((folder / "nodes.csv", "--node", "6075"), "the model was trained on '1001'"),
+    ):
+        refused = crossgcn("explain", run, *more)
+        assert refused.returncode == 2 and words in refused.stderr, refused.stderr
 
 
 def test_what_does_not_fit_is_refused(crossgcn: Command, folder: Path) -> None:
@@ -149,7 +194,9 @@ def test_the_page_holds_what_explain_says(
     answer = result_of(crossgcn(*told))
     assert answer["nodes_shown"] == 5 and answer["bytes"] == Path("page.html").stat().st_size
     data = page_data(tmp_path / "page.html")
-    assert "Does the graph matter?" not in dict(data["answers"]), "no comparison answers that"
+    page = Path("page.html").read_text()
+    assert "Against simpler models?" in page
+    assert "Does the graph matter?" not in page, "no comparison answers that"
     items = {tuple(item["columns"]): item for item in data["terms"]["items"]}
     for term in result_of(crossgcn("explain", run, "--top", 3, "--json"))["terms"]:
         item = items[tuple(term["columns"])]
@@ -175,11 +222,9 @@ def test_models_of_layers_and_models_that_are_no_sums(
     for model in ("cross-gcn", "gin"):
         assert crossgcn("train", *tables, *quick, "--model", model, "--out", model).returncode == 0
     answer = result_of(crossgcn("explain", "cross-gcn", "--json"))
-    for term in answer["terms"]:
-        near = [name.startswith("neighbours: ") for name in term["columns"]]
-        assert all(near) or not any(near) or term["columns"] == ["position in the graph"]
-        assert term["error"] is None  # a model without bags
-    assert "Of neighbours, inside" in " ".join(crossgcn("explain", "cross-gcn").stdout.split())
+    assert any("bachelor_rate" in term["columns"] for term in answer["terms"])
+    refused = crossgcn("explain", "cross-gcn", "--node", "6075")
+    assert refused.returncode == 2 and "train cross-hops" in refused.stderr
     assert crossgcn("report", "cross-gcn", "--nodes", 3).returncode == 0
     done = crossgcn("report", "gin", "--nodes", 3)
     assert done.returncode == 0 and "cannot list crosses" in " ".join(done.stdout.split())
@@ -197,12 +242,11 @@ def test_planted_pairs_and_words(crossgcn: Command) -> None:
     pairs = [term for term in terms if len(term["columns"]) == 2]
     first = {term["class"]: term["columns"] for term in reversed(pairs)}
     for label in range(6):
-        names = {name.removeprefix("neighbours: ") for name in first[str(label)]}
-        assert names == {f"x{2 * label}", f"x{2 * label + 1}"}
+        assert set(first[str(label)]) == {f"x{2 * label}", f"x{2 * label + 1}"}
     assert crossgcn("train", "citeseer", "--epochs", 10, *quick, "--out", "words").returncode == 0
     answer = result_of(crossgcn("explain", "words", "--top", 20, "--json"))
     pairs = [term for term in answer["terms"] if len(term["columns"]) == 2]
-    assert len(pairs) == 120 and "it has 3,703 columns" in answer["reason"]
+    assert len(pairs) == 120 and "cross-hops" in answer["reason"]
     screen = crossgcn("explain", "words", "--top", 1).stdout
     assert "Products of features are listed, because" in screen and "slope" in screen
     refused = crossgcn("explain", "words", "--node", "3")

@@ -71,6 +71,7 @@ def test_every_setting_is_listed_with_its_default(crossgcn: Command) -> None:
     for name in PRESETS:
         assert f"--model {name}: " in text
     assert "--set learning_rate=VALUE: Learning rate of Adam. [default: 0.01]" in text
+    assert "\ncross-hops, the model of tables:\n--set hops=VALUE: " in text
 
 
 def test_without_arguments_five_commands_and_the_next_step_are_shown(crossgcn: Command) -> None:

@@ -117,7 +117,7 @@ def test_options_win_over_the_file_the_file_over_the_preset_and_that_over_defaul
 ) -> None:
     (tmp_path / "run.toml").write_text(
         f'dataset = "{graph_file}"\nmodel = "cross-gcn-release"\nepochs = 9\nnum_splits = 2\n'
-        'train = 5\nhidden_channels = 3\nfirst_order = "paper"\n'
+        'train = 5\nhidden_channels = 3\norder_weights = "gated"\n'
     )
     done = crossgcn(
         *("train", "--config", "run.toml", "--epochs", 2, "--workers", 1),
@@ -125,10 +125,10 @@ def test_options_win_over_the_file_the_file_over_the_preset_and_that_over_defaul
     )
     result = result_of(done)
     assert (result["epochs"], result["hidden_channels"], result["num_splits"]) == (2, 3, 2)
-    assert (result["model"], result["first_order"]) == ("cross-gcn-release", "paper")
+    assert (result["model"], result["order_weights"]) == ("cross-gcn-release", "gated")
     assert result["dropout"] == 0.5
     layer = load_model(tmp_path / "out/cross-gcn-release-2-layer/split-00").layers[0].transform
-    assert (layer.first_order, layer.order_aggregation) == ("paper", "learned")  # type: ignore[union-attr]
+    assert (layer.first_order, layer.order_aggregation) == ("release", "gated")  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from crossgcn import BadInput, Experiment, RunConfig, load_dataset, read_graph, save_graph
+from crossgcn import BadInput, Experiment, RunConfig, read_graph, save_graph
 from crossgcn.data import canonical_graph, csr_tensor
 
 NODES = torch.arange(60)
@@ -59,14 +59,6 @@ def test_a_graph_by_hand_can_be_trained_on_and_saved(tmp_path: Path) -> None:
         outside = by_hand()
         outside.edge_index[1, 4] = 60
         Experiment([RunConfig(splits="public")], outside)
-
-
-def test_what_is_complete_stays_as_it_is() -> None:
-    data = load_dataset("citeseer-cross")
-    canonical = canonical_graph(data)
-    assert torch.equal(canonical.x, data.x)
-    assert torch.equal(canonical.roles, data.roles)
-    assert (canonical.name, canonical.num_classes) == (data.name, data.num_classes)
 
 
 def test_a_column_of_each_mask_is_a_split_and_a_plain_mask_holds_for_all() -> None:
@@ -144,7 +136,7 @@ NO_MASKS = dict.fromkeys(("train_mask", "val_mask", "test_mask"))
         ({"x": torch.eye(60).to_sparse()}, "layout torch.sparse_coo; it must be .* dense or"),
         ({"x": changed((60, 4), at_3_1=INF)}, r"data: x row 3, column 1 is inf"),
         ({"x": changed((60, 4), at_9_1=NAN, at_7_3=NAN)}, "row 7, column 3 is nan .*2 such in all"),
-        ({"x": changed((60, 4), at_3_1=-1e30)}, r"x goes up to 1e\+30"),
+        ({"x": changed((60, 4), at_3_1=-1e30)}, r"x row 3, column 1 is -1e\+30 .*scale features"),
         ({"edge_index": None}, "edge_index is missing"),
         ({"edge_index": torch.tensor([[0], [60]])}, r"edge_index\[1, 0\] is 60"),
         ({"edge_index": torch.tensor([[0], [-1]])}, r"edge_index\[1, 0\] is -1"),
@@ -164,7 +156,7 @@ NO_MASKS = dict.fromkeys(("train_mask", "val_mask", "test_mask"))
         ({"edge_weight": changed((150,), at_0=1e38)}, r"edge_weight\[0\] is 1e\+38"),
         ({"val_mask": None}, r"^data: val_mask is missing; .* as all of train_mask, val_mask"),
         ({"test_mask": torch.zeros(60)}, r"test_mask is float32 \[60\]; it must be booleans"),
-        ({"test_mask": NODES[:59] > 0}, r"test_mask is bool \[59\]; .*\[60\] or \[60, splits"),
+        ({"test_mask": NODES[:59] > 0}, r"test_mask is bool \[59\]; .*\[60\] or \[60, 1\]"),
         ({"test_mask": [True] * 60}, "test_mask is of type list"),
         ({"test_mask": NODES >= 7}, "split 0, node 7 is in train_mask and in test_mask"),
         (
@@ -173,7 +165,7 @@ NO_MASKS = dict.fromkeys(("train_mask", "val_mask", "test_mask"))
         ),
         (
             {"val_mask": torch.zeros(60, 2) > 0, "test_mask": torch.zeros(60, 3) > 0},
-            r"val_mask is bool \[60, 2\]; .* one for each of 3 splits as in another",
+            r"val_mask is bool \[60, 2\]; it must be booleans \[60\] or \[60, 3\]",
         ),
         ({"roles": torch.ones(1, 60)}, "has both roles and train_mask"),
         (NO_MASKS | {"roles": torch.ones(1, 60)}, r"roles is float32 \[1, 60\]; it must be integ"),

@@ -31,7 +31,7 @@ def test_every_dataset_is_what_the_catalogue_says(name: str) -> None:
     data, entry = load_dataset(name), CATALOGUE[name]
     source, target = data.edge_index
     assert data.name == name
-    assert (data.num_nodes, data.num_features) == (entry.nodes, entry.features)
+    assert (data.num_nodes, data.num_features) == (entry.nodes, entry.columns)
     assert (int((source < target).sum()), int((source == target).sum())) == (
         entry.edges,
         entry.self_loops,

@@ -69,10 +69,10 @@ def test_another_ending_is_refused_with_both_that_work(tmp_path: Path) -> None:
 
 
 def test_a_missing_folder_and_a_folder_of_that_name(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"no folder .*absent; make it"):
+    with pytest.raises(BadInput, match=r"absent/out.csv: its folder does not exist; make "):
         write_table(tmp_path / "absent" / "out.csv", pd.DataFrame({"a": [1]}))
     (tmp_path / "out.csv").mkdir()
-    with pytest.raises(BadInput, match=r"is a folder; give the name"):
+    with pytest.raises(BadInput, match="is not a regular file; give another path"):
         write_table(tmp_path / "out.csv", pd.DataFrame({"a": [1]}))
 
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch_geometric.data import Data
 
 from crossgcn.data import csr_tensor, row_normalise
 from crossgcn.data.features import Preprocess
@@ -52,16 +51,6 @@ def test_normalising_leaves_the_argument_alone() -> None:
 def test_a_csr_matrix_that_lies_about_its_columns_is_refused() -> None:
     with pytest.raises(RuntimeError, match="col_indices"):
         csr_tensor(torch.tensor([0, 1]), torch.tensor([7]), torch.ones(1), (1, 2))
-
-
-def test_sparse_features_survive_what_pyg_does_with_a_graph() -> None:
-    x = as_csr(torch.eye(3))
-    data = Data(x=x, edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
-    copy = data.clone()
-    copy.x.values().zero_()
-    assert data.num_features == 3
-    assert x.values().sum() == 3, "a clone must not share the values"
-    assert "x=[3, 3]" in repr(data)
 
 
 @pytest.mark.parametrize("content", ["classes", {"classes": ["a"], "extra": [1]}, {"classes": [1]}])

@@ -208,11 +208,9 @@ def test_graphs_that_fit_no_rows_are_refused() -> None:
         small(epochs=1).fit(X, Y).predict(X, EDGES)
     with pytest.raises(BadInput, match="edge_index has 200 nodes, but X has 150 rows"):
         small().fit(X[:150], Y[:150], Data(edge_index=pairs, num_nodes=200))
-    adjacency = sp.coo_array((np.ones(EDGES.shape[1], bool), tuple(EDGES)), shape=(200, 200))
+    params = {"edge_index": Data(edge_index=pairs, num_nodes=200)}
     with pytest.raises(BadInput, match=r"200 nodes, but X has 133 rows; .* graph=Data"):
-        cross_val_score(
-            small(), FRAME, Y, cv=3, params={"edge_index": adjacency}, error_score="raise"
-        )
+        cross_val_score(small(), FRAME, Y, cv=3, params=params, error_score="raise")
 
 
 def test_weights_of_rows_are_as_good_as_repeated_rows() -> None:

@@ -77,7 +77,7 @@ def test_progress_counts_every_epoch_once(small_graph: Data) -> None:
 )
 def test_what_cannot_be_paired_is_refused(change: dict[str, Any], small_graph: Data) -> None:
     (name,) = change
-    with pytest.raises(BadInput, match=f"models compared must share {name}"):
+    with pytest.raises(BadInput, match=f"models must share {name} to be compared"):
         Experiment([config_of(model="gcn"), config_of(model="mlp", **change)], small_graph)
 
 

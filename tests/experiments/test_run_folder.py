@@ -13,12 +13,6 @@ from torch_geometric.data import Data
 
 from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.features import Preprocess
-from crossgcn.data.files import (
-    read_hashed_json,
-    sha256_of_file,
-    write_hashed_json,
-    write_json,
-)
 from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.experiments.run_folder import choose_model, open_run
@@ -158,12 +152,3 @@ def test_a_training_that_was_stopped_leaves_no_earlier_model_in_its_folder(
         Experiment([config], small_graph).run(out=tmp_path, save_models=True, on_epochs=stop)
     with pytest.raises(BadInput, match=r"chosen\.json: cannot be read"):
         open_run(tmp_path)
-
-
-def test_parts_of_another_run_are_refused_even_with_right_hashes(run_folder: Path) -> None:
-    write_json(run_folder / "nodes.json", {"ids": ["a", "b"], "names": None})
-    chosen = read_hashed_json(run_folder / "chosen.json", "", "")
-    chosen["files"]["nodes.json"] = sha256_of_file(run_folder / "nodes.json")
-    write_hashed_json(run_folder / "chosen.json", chosen)
-    with pytest.raises(BadInput, match=r"lacks a part of a run .*copy the whole folder again"):
-        open_run(run_folder)

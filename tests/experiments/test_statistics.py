@@ -14,24 +14,12 @@ from crossgcn.experiments.statistics import paired_difference, summarise
 fractions = st.lists(st.integers(0, 1000).map(lambda n: n / 1000), min_size=2, max_size=30)
 
 
-def test_a_summary_worked_by_hand() -> None:
-    summary = summarise([0.70, 0.72, 0.74])
-    assert summary.mean == pytest.approx(0.72)
-    assert summary.sd == pytest.approx(0.02)
-    assert summary.count == 3
-
-
-def test_a_paired_difference_worked_by_hand() -> None:
-    difference = paired_difference([0.71, 0.65, 0.80], [0.70, 0.62, 0.78])
-    assert difference.mean == pytest.approx(0.02)
-    assert difference.standard_error == pytest.approx(0.01 / math.sqrt(3))
-
-
 @given(fractions)
 def test_a_summary_is_numpys_with_n_minus_one(values: list[float]) -> None:
     summary = summarise(values)
     assert summary.mean == pytest.approx(np.mean(values))
     assert summary.sd == pytest.approx(np.std(values, ddof=1), abs=1e-12)
+    assert summary.count == len(values)
 
 
 @given(fractions, st.data())
@@ -46,23 +34,6 @@ def test_a_paired_difference_is_scipys_paired_test(
     assert difference.standard_error == pytest.approx(scipy.stats.sem(changes), abs=1e-12)
 
 
-@given(fractions, st.integers(-500, 500))
-def test_a_constant_gain_has_no_error_however_far_splits_differ(
-    baseline: list[float], thousandths: int
-) -> None:
-    gain = thousandths / 1000
-    difference = paired_difference([value + gain for value in baseline], baseline)
-    assert difference.mean == pytest.approx(gain, abs=1e-12)
-    assert difference.standard_error == pytest.approx(0.0, abs=1e-12)
-
-
-@given(fractions)
-def test_swapping_the_sides_changes_the_sign_only(values: list[float]) -> None:
-    forth = paired_difference(values, values[::-1])
-    back = paired_difference(values[::-1], values)
-    assert (back.mean, back.standard_error) == (-forth.mean, forth.standard_error)
-
-
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.99])
 @pytest.mark.parametrize("size", [2, 3, 20])
 def test_the_interval_is_students(size: int, level: float) -> None:
@@ -75,6 +46,7 @@ def test_the_interval_is_students(size: int, level: float) -> None:
         level, size - 1, loc=difference.mean, scale=difference.standard_error
     )
     assert interval == pytest.approx(expected)
+    assert (interval == difference.interval()) == (level == 0.95)
 
 
 def test_one_split_has_a_mean_and_no_spread() -> None:
@@ -92,11 +64,6 @@ def test_different_numbers_of_splits_cannot_be_paired() -> None:
 def test_nothing_cannot_be_averaged() -> None:
     with pytest.raises(BadInput, match="nothing to average"):
         summarise([])
-
-
-def test_an_interval_is_of_95_percent_unless_told() -> None:
-    difference = paired_difference([0.5, 0.7, 0.6], [0.4, 0.5, 0.6])
-    assert difference.interval() == difference.interval(0.95)
 
 
 @given(fractions, st.floats(0, 10))

@@ -7,20 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_models import draw_graph, draw_model
-from test_layered import SPACE as LAYERED_SPACE
-from test_layered import explainer_of
 from test_terms import SPACE, make_graph
 from torch import Tensor
 
-from crossgcn import CrossHops
-from crossgcn.explanation.api import make_explainer
-from crossgcn.explanation.columns import Names
-from crossgcn.graph.neighbourhood import neighbour_labels
+from crossgcn import CrossHops, explain
 
 
-def hop_explainer(num_classes: int = 3, **settings: Any) -> Any:
-    """An explainer of a model that sees labels, on a graph with weights."""
+def explained(num_classes: int = 3, **settings: Any) -> Any:
+    """The explanation of a model that sees labels, on a graph with weights."""
     graph = make_graph(120)
     assert isinstance(graph.x, Tensor) and isinstance(graph.edge_index, Tensor)
     if settings.get("directed"):
@@ -34,14 +28,14 @@ def hop_explainer(num_classes: int = 3, **settings: Any) -> Any:
         torch.nn.init.normal_(weight, std=0.5).requires_grad_(False)
     model.prior.copy_(graph.x.mean(dim=0))
     model.strength.fill_(0.7)
-    labels = neighbour_labels(graph.y, torch.arange(60), num_classes)
-    classes = tuple(f"c{label}" for label in range(num_classes))
-    return make_explainer(model, graph, Names(SPACE, classes, num_rows=120), labels)
+    graph.train_mask = torch.arange(120) < 60
+    classes = [f"c{label}" for label in range(num_classes)]
+    return explain(model, graph, feature_names=SPACE, classes=classes)
 
 
 @pytest.mark.parametrize("directed", [False, True])
 def test_a_neighbour_counts_as_much_as_its_edges(directed: bool) -> None:
-    explainer = hop_explainer(directed=directed)
+    explainer = explained(directed=directed).explainer
     data, model = explainer.data, explainer.model
     for node in (3, 90):
         near, effects = explainer.neighbours(node)
@@ -60,8 +54,8 @@ def test_a_neighbour_counts_as_much_as_its_edges(directed: bool) -> None:
 
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_a_change_of_own_columns_gives_the_answer_that_is_said(num_classes: int) -> None:
-    explainer = hop_explainer(num_classes)
-    whole, found = explainer.explain(), 0
+    whole, found = explained(num_classes), 0
+    explainer = whole.explainer
     for node in range(40):
         answer, row = whole.node(node), explainer.inputs(np.array([node]))
         scores = explainer.model(torch.from_numpy(row))[0]
@@ -77,30 +71,3 @@ def test_a_change_of_own_columns_gives_the_answer_that_is_said(num_classes: int)
             assert explainer.names.classes[int(scores.argmax())] == change["outcome"]
             found += 1
     assert found
-
-
-@pytest.mark.parametrize("order", [(2,), (2, 1), (2, 2)])
-def test_a_change_in_a_model_of_layers_gives_the_answer_that_is_said(
-    order: tuple[int, ...],
-) -> None:
-    graph, model = draw_graph(num_nodes=60), draw_model(order, len(order))
-    whole, changed = explainer_of(model, graph, ("no", "maybe", "yes")).explain(), 0
-    for node in range(20):
-        answer = whole.node(node)
-        for change in answer.changes:
-            after_graph = graph.clone()
-            row = after_graph.x[node]
-            name, after = change["column"], change["after"]
-            places = [i for i, column in enumerate(LAYERED_SPACE.fields) if column == name]
-            for place in places:
-                value: Any = float(f"{name}={after}" == LAYERED_SPACE.names[place])
-                if len(places) == 1:
-                    value = {"yes": 1.0, "no": 0.0}.get(after)
-                    value = float(after) if value is None else value
-                row[place] = value
-            with torch.no_grad():
-                scores = model(after_graph.x, graph.edge_index)[node]
-            predicted = whole.explainer.names.classes[int(scores.argmax())]
-            assert predicted == change["outcome"] != answer.predicted
-            changed += 1
-    assert changed > 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -231,3 +232,13 @@ def test_too_many_triples_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(total, terms.scores, atol=1e-9 * np.abs(total).max())
     monkeypatch.setattr(purify, "_MOST_CANDIDATES", 3)
     assert not Terms(polynomial, values, groups).chosen[3]
+
+
+def test_pairs_that_the_model_does_not_multiply_have_no_term() -> None:
+    one, two, three = np.eye(3)
+    polynomial = polynomial_of([(2.0, (one, two)), (1.0, (three,))], order=2)
+    polynomial = replace(polynomial, bias=np.array([0.1]))
+    values = np.random.default_rng(0).normal(size=(300, 3))
+    terms = Terms(polynomial, values, [np.array([column]) for column in range(3)])
+    assert set(dict(terms.purify())) == {(0,), (1,), (2,), (0, 1)}
+    assert not terms.num_unlisted

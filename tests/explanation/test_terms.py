@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_layered import margins, total
-from torch import Tensor
 from torch.nn.functional import one_hot
 from torch_geometric.data import Data
 
@@ -16,10 +14,8 @@ from crossgcn import CrossHops, explain
 from crossgcn.data.features import FeatureSpace
 from crossgcn.errors import BadInput
 from crossgcn.explanation import Explanation, NotASum
-from crossgcn.explanation.api import make_explainer
 from crossgcn.explanation.columns import SCOPES, Names, hop_columns
 from crossgcn.explanation.polynomial import Floats
-from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.models.cross_hops import HopPerceptron
 
 SPACE = FeatureSpace(
@@ -27,6 +23,18 @@ SPACE = FeatureSpace(
     ("city", "city", "city", "sport", "sport", "age", "age"),
 )
 AGE = 5
+
+
+def margins(logits: Floats) -> Floats:
+    """A class against the mean of the others, the second of two, and a number as it is."""
+    if logits.shape[1] == 1:
+        return logits
+    others = (logits.sum(axis=1, keepdims=True) - logits) / (logits.shape[1] - 1)
+    return np.asarray(logits - others)[:, slice(1, None) if logits.shape[1] == 2 else slice(None)]
+
+
+def total(whole: Explanation) -> Floats:
+    return np.asarray(whole.average + sum(term.contributions for term in whole.all_terms))
 
 
 def make_graph(num_nodes: int = 300) -> Data:
@@ -175,7 +183,7 @@ def test_the_largest_terms_carry_a_share_of_each_prediction(
 
 def test_columns_are_those_of_the_table() -> None:
     model = CrossHops(7, 4, 1, 3, label_features=True, hops=1)
-    columns = hop_columns(model.plan, Names(SPACE, ("a", "b", "c"), "friends", "club"))
+    columns = hop_columns(model, Names(SPACE, ("a", "b", "c"), "friends", "club"))
     assert [column.name for column in columns] == [
         *("city", "sport", "age", "friends: city", "friends: sport", "friends: age"),
         *("number of friends", "friends: club", "friends: known labels"),
@@ -185,7 +193,7 @@ def test_columns_are_those_of_the_table() -> None:
     assert columns[7].features == tuple(f"friends: club={name}" for name in "abc")
     places = np.concatenate([column.places for column in columns])
     assert sorted(places) == list(range(model.plan.num_columns))
-    age = hop_columns(model.plan, Names(SPACE, ("a", "b", "c"), numbers={"age": (40.0, 10.0)}))[2]
+    age = hop_columns(model, Names(SPACE, ("a", "b", "c"), numbers={"age": (40.0, 10.0)}))[2]
     texts = [age.value_text(np.array([value, 0.2])) for value in (-0.55, 99, -99, -4.0 + 1e-9)]
     assert texts[0] == "34.5" and texts[1].startswith("≥ ") and texts[2].startswith("≤ ")
     assert texts[3] == "0"
@@ -221,29 +229,6 @@ def test_a_node_adds_up_also_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> Non
     assert content["average"] + sum(values) == pytest.approx(content["score"])
     assert sum(content[scope] for scope in SCOPES) == pytest.approx(sum(values))
     assert {"columns", "importance", "error", "value", "cells"} <= set(content["terms"][0])
-
-
-@pytest.mark.parametrize(("classes", "unit"), [(["no", "yes"], "% yes"), (["sales"], "")])
-def test_what_a_node_has_is_shown_in_its_unit(classes: list[str], unit: str) -> None:
-    model, graph = CrossHops(7, 4, 1, len(classes), hops=1, label_features=True), make_graph()
-    model.center += 0.25
-    model.deviation *= 0.5
-    if not unit:
-        model.predict_number(100.0, 20.0)
-    y = torch.arange(300) % 2 if unit else torch.arange(300) / 100
-    labels = neighbour_labels(y, torch.arange(300), len(classes))
-    names = Names(SPACE, tuple(classes), num_rows=300, numbers={"age": (40.0, 10.0)})
-    explainer = make_explainer(model, graph, names, labels)
-    held = explainer.explain().node(0).held
-    (row,) = explainer.inputs(np.array([0]))
-    columns = {each.name: each for each in explainer.columns}
-    age, label = "neighbours: age", "neighbours: label" if unit else "neighbours: sales"
-    mean, share = (0.25 + 0.5 * row[columns[name].places[0]] for name in (age, label))
-    assert float(held[age]) == pytest.approx(40 + 10 * mean, rel=1e-3)
-    assert held[label] == (f"{share:.0%} yes" if unit else f"{100 + 20 * share:.4g}")
-    assert isinstance(graph.edge_index, Tensor)
-    around = torch.unique(graph.edge_index[:, graph.edge_index[1] == 0][0])
-    assert held["number of neighbours"] == str(int((around != 0).sum()))
 
 
 def test_tables_arrays_and_one_screen() -> None:

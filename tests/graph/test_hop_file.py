@@ -179,7 +179,7 @@ WRONG = {
     "column": r"age.*write it again",
     "rows": r"rows were removed or added; write it again",
     "neighbour": r"column rows of neighbours: holds a row that does not exist",
-    "said": r"what the file says of its columns was changed",
+    "said": r"the description of the columns was changed",
     "version": r"was written by another version of crossgcn",
 }
 
@@ -226,7 +226,7 @@ def test_arguments_that_contradict_the_file_are_refused(
         assert done.returncode == 2
         assert f"{' '.join(more)} is one argument too many: columns.parquet holds" in done.stderr
     done = crossgcn("compare", FILE, "--target", "buys")
-    assert done.returncode == 2 and "for crossgcn train alone; give the tables" in done.stderr
+    assert done.returncode == 2 and "which only crossgcn train reads; give" in done.stderr
 
 
 def test_names_of_nodes_come_back_and_two_columns_of_one_name_are_refused(

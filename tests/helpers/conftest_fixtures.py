@@ -18,7 +18,7 @@ from torch_geometric.utils import to_undirected
 
 from crossgcn.cli import main
 from crossgcn.data.features import csr_tensor
-from crossgcn.data.graph_file import save_graph
+from crossgcn.data.graph import save_graph
 
 # A busy machine is no reason for a test to fail.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -27,10 +27,3 @@ def test_it_is_a_linear_map_of_a_relu_of_a_linear_map(
     rows = SparseMatrix.from_scipy(x.numpy())
     sparse = csr_tensor(rows.row_offsets, rows.columns, rows.values, rows.shape)
     torch.testing.assert_close(transform(sparse), expected)
-
-
-def test_the_number_of_features_comes_from_the_first_input() -> None:
-    transform = MLPTransform(-1, 4, 3)
-    assert transform.in_channels == -1
-    transform(torch.randn(6, 5))
-    assert transform.in_channels == 5

@@ -20,15 +20,6 @@ def layers_of(model: NodeClassifier) -> list[Any]:
     return list(model.layers)
 
 
-def test_gcn_is_two_gcn_convs_with_a_relu_between() -> None:
-    model, x = GCN(6, 8, 2, 3).eval(), torch.randn(5, 6)
-    first, second = GCNConv(6, 8), GCNConv(8, 3)
-    for ours, theirs in zip(layers_of(model), (first, second), strict=True):
-        theirs.lin.weight.data.copy_(ours.weight[0])
-        theirs.bias.data.copy_(ours.bias)
-    torch.testing.assert_close(model(x, EDGES), second(torch.relu(first(x, EDGES)), EDGES))
-
-
 def test_an_ungated_start_of_cross_gcn_is_gcn() -> None:
     cross, plain, x = CrossGCN(6, 8, 2, 3).eval(), GCN(6, 8, 2, 3).eval(), torch.randn(5, 6)
     for ours, theirs in zip(layers_of(plain), layers_of(cross), strict=True):
@@ -50,7 +41,7 @@ def test_order_per_layer_turns_crosses_on_and_off() -> None:
 @pytest.mark.parametrize("depth", [1, 2, 5])
 def test_any_depth(depth: int) -> None:
     model = CrossGCN(6, 8, depth, 3)
-    assert model.num_hops == depth
+    assert len(model.propagations) == depth
     nn.init.constant_(layers_of(model)[-1].bias, -1e3)
     out = model(torch.randn(5, 6), EDGES)
     assert out.shape == (5, 3)
@@ -74,7 +65,7 @@ def test_gin_transforms_with_a_perceptron_and_no_batch_norm() -> None:
 def test_mlp_ignores_the_graph() -> None:
     model, x = MLP(6, 8, 2, 3).eval(), torch.randn(5, 6)
     torch.testing.assert_close(model(x, EDGES), model(x))
-    assert model.num_hops == 0
+    assert model.propagations == ()
 
 
 def test_dropout_acts_in_training_only() -> None:

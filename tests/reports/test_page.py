@@ -8,12 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 
-from crossgcn.reports.format import readable, shorten
-from crossgcn.reports.page.performance import measure_classes, measure_numbers
+from crossgcn.data.splits import Split
+from crossgcn.reports.format import shorten
+from crossgcn.reports.page.performance import (
+    measure_classes,
+    measure_coverage,
+    measure_numbers,
+)
 from crossgcn.reports.page.render import LIBRARIES, content_policy, read_part
 
 VENDORED = (
@@ -38,10 +44,10 @@ def test_the_scripts_are_the_ones_that_were_vendored_and_nothing_else_runs() -> 
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_any_text_becomes_writable_without_control_and_direction_marks(text: str) -> None:
-    shown = readable(text)
+    shown = shorten(text)
     shown.encode()
     assert not set("\u0000\u202e\u2066\r\n") & set(shown)
-    assert 0 < len(shorten(text)) <= 160
+    assert len(shown) <= len(shorten(700 * text)) <= 600
 
 
 def test_performance_counts_every_test_node_of_every_split() -> None:
@@ -57,7 +63,7 @@ def test_performance_counts_every_test_node_of_every_split() -> None:
     for label, row in enumerate(found["by_class"]):
         assert row["scores"] == pytest.approx([score[label] for score in scores])
         assert row["tested"] == support[label]
-    assert np.sum(found["confusion"]["counts"]) == found["tested"] == 100
+    assert np.sum(found["confusion"]) == found["tested"] == 100
     assert sum(row["nodes"] for row in found["by_degree"]) == 100
     assert sum(row["nodes"] for row in found["calibration"]) == 100
     by_name = {curve["name"]: curve for curve in found["curves"]}
@@ -71,7 +77,23 @@ def test_numbers_are_measured_by_parts() -> None:
     draws = np.random.default_rng(0)
     y = draws.normal(size=100)
     found = measure_numbers(y, [y + 0.5], [np.arange(100)], draws.integers(5, size=100))
-    assert found["middle"] == pytest.approx(0.5)
+    assert found["median_error"] == pytest.approx(0.5)
     assert sum(row["nodes"] for row in found["by_degree"]) == 100
     values: list[Any] = [row["values"][0] for row in found["by_degree"]]
     assert values == pytest.approx([0.5] * len(values), rel=1e-3)
+
+
+def test_coverage_is_that_of_the_test_nodes_over_the_splits() -> None:
+    y, nodes = np.arange(100.0), torch.arange(100)
+    splits = [Split(nodes[:1], nodes[:39], nodes[39:]), Split(nodes[:1], nodes[61:], nodes[:61])]
+    scored = [[np.zeros((100, 1)), np.zeros(100)]] * 2  # validation errors: 0 to 38, 61 to 99
+    found = measure_coverage(y, scored, splits)
+    assert [row["promise"] for row in found] == [80, 90, 95]
+    assert [row["inside"] for row in found] == [
+        0.5,
+        0.5,
+        0.5,
+    ]  # none of the first, all of the second
+    assert [row["size"] for row in found] == [31 + 92, 35 + 96, 37 + 98]
+    few = [Split(nodes[:1], nodes[:18], nodes[39:])]
+    assert measure_coverage(y, scored[:1], few) == []

@@ -144,7 +144,7 @@ def test_doubts_name_what_is_no_better_than_guessing_and_a_random_start() -> Non
     assert early.startswith("In 2 of 3 splits the best epoch is among the first 10, close to the")
     poor = sound | {"test": {"roc_auc": 0.49, "log_loss": 0.7}}
     assert " ".join(describe_doubts([poor])) == (
-        "The model is no better than guessing (ROC-AUC 0.490, of guessing 0.500): what it does "
-        "says nothing about the data. The probabilities of the model are no better than guessing "
-        "(log loss 0.700, of guessing 0.600)."
+        "The model is no better than guessing (ROC-AUC 0.490, guessing 0.500): do not draw "
+        "conclusions from it. The probabilities of the model are no better than guessing "
+        "(log loss 0.700, guessing 0.600)."
     )

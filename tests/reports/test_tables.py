@@ -76,14 +76,6 @@ def test_a_training_is_shown_in_percent() -> None:
     ]
 
 
-def test_a_spread_that_is_missing_is_left_out() -> None:
-    row = model_row("mlp", test={"accuracy": [0.5]})
-    lines = rendered(training_screen(SHARED | row))
-    (line,) = [line for line in lines if line.startswith(" accuracy")]
-    assert line.split() == ["accuracy", "in", "%", "50.0"]
-    assert not any("order weights" in line for line in lines)
-
-
 def test_a_comparison_shows_signed_points_and_their_error() -> None:
     rows = [model_row("gcn"), compared("gin", 0.0123, 0.008), compared("mlp", -0.1, 0.02)]
     summary = SHARED | {"baseline": "gcn", "models": rows}
@@ -103,14 +95,6 @@ def test_a_comparison_shows_signed_points_and_their_error() -> None:
 )
 def test_the_title_says_what_was_trained_on(changes: dict[str, Any], expected: str) -> None:
     assert expected in "\n".join(rendered(training_screen(SHARED | changes | model_row("gcn"))))
-
-
-def test_one_split_gives_a_difference_without_an_error() -> None:
-    row = model_row("gin", paired_difference=0.05)
-    summary = SHARED | {"baseline": "gcn", "models": [model_row("gcn"), row]}
-    assert any(
-        "+5.00 " in line and "±  " not in line for line in rendered(comparison_screen(summary))
-    )
 
 
 def test_a_table_folds_its_cells_beyond_100_columns() -> None:
@@ -134,20 +118,6 @@ def test_no_number_is_cut_in_a_narrow_terminal(width: int) -> None:
     text = " ".join(lines).split()
     assert text.count("67.9") == text.count("-1.23") == text.count("0.45") == 4
     assert sum(word in ("1", "2") for word in text) == 4
-
-
-def test_seeds_on_one_split_are_not_called_splits() -> None:
-    summary = SHARED | {"num_splits": 1, "num_runs": 20, "train": "all"}
-    (title, *_) = rendered(training_screen(summary | model_row("gcn")))
-    assert title == ("gcn on cora: 1 random split × 20 seeds, all labelled nodes, 500 epochs")
-
-
-def test_presets_that_train_differently_are_told() -> None:
-    alike = SHARED | {"baseline": "gcn", "models": [model_row("gcn"), model_row("gin")]}
-    assert "differ" not in "\n".join(rendered(comparison_screen(alike)))
-    models = [model_row("gcn"), model_row("gin", epochs=300)]
-    unlike = rendered(comparison_screen(SHARED | {"baseline": "gcn", "models": models}))
-    assert "The presets also differ in epochs (--json)." in unlike
 
 
 def test_black_boxes_stand_below_a_line() -> None:

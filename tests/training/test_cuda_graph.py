@@ -126,7 +126,7 @@ def test_recorded_steps_on_batches_leave_no_trace(
 
     def record(step: RowStep, *args: Any, **kwargs: Any) -> None:
         create(step, *args, **kwargs)
-        step._records = True
+        step._uses_graph = True
         made.append(step)
 
     def count(*args: Any) -> Callable[[], None]:

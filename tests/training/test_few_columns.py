@@ -171,7 +171,12 @@ def test_a_trial_is_a_training_with_its_settings() -> None:
     """The helper trains without dropout; the first trial of this table has some."""
     data = planted(300)
     tried, _, _ = search(data, tuning=1)
-    assert tried.chosen["settings"] == {"dropout": 0.1, "weight_decay": 0.01, "order": 2}
+    assert tried.chosen["settings"] == {
+        "dropout": 0.1,
+        "weight_decay": 0.01,
+        "order": 2,
+        "hidden_channels": 8,
+    }
     plain, _, _ = search(data, dropout=0.1, weight_decay=0.01)
     assert tried.history == plain.history
 
@@ -190,9 +195,9 @@ def test_what_cannot_be_chosen_is_refused() -> None:
         search(data, columns=0)
     split = make_splits(data, "stratified", num_splits=1)[0]
     unsure = Split(split.train, split.validation[:0], split.test)
-    with pytest.raises(BadInput, match="columns is 'auto', but no validation nodes can choose"):
+    with pytest.raises(BadInput, match="columns is 'auto', but there are no validation nodes"):
         search(data, unsure, columns="auto")
-    with pytest.raises(BadInput, match="tuning is 2, but no validation nodes can choose"):
+    with pytest.raises(BadInput, match="tuning is 2, but there are no validation nodes"):
         search(data, unsure, columns=3, tuning=2)
     with pytest.raises(BadInput, match="columns is 3, which is for cross-hops; leave it"):
         RunConfig.create(model="gcn", columns=3)

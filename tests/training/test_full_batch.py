@@ -176,7 +176,7 @@ def test_infinite_weights_of_features_validation_never_sees_are_not_kept(
     def bursting(optimizer: Optimizer, gradients: Sequence[Tensor | None]) -> None:
         optimizer.weights[0].data[..., 0] = float("inf")
 
-    monkeypatch.setattr("crossgcn.training.full_batch.has_numba", lambda: False)
+    monkeypatch.setattr("crossgcn.training.device.has_numba", lambda: False)
     monkeypatch.setattr(Optimizer, "step", bursting)
     with pytest.raises(Diverged, match=r"a weight became infinite in epoch 1"):
         train(small_graph, model, epochs=1)

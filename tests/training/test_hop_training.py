@@ -164,8 +164,7 @@ def test_an_infinite_number_is_refused() -> None:
 def test_a_batch_without_rows_has_gradients_of_zero(order: int) -> None:
     model = build_model("cross-hops", 3, 2, hidden_channels=4, order=order, bags=2, dropout=0.0)
     assert isinstance(model, CrossHops)
-    passes = HopPasses.of(model)
-    assert passes is not None
+    passes = HopPasses(model)
     scores = passes.forward(torch.empty(0, model.plan.num_columns))
     passes.backward(torch.zeros_like(scores))
     for name, weights in model.named_parameters():
@@ -187,8 +186,7 @@ def test_compiled_passes_give_the_gradients_of_autograd(
         for weights in model.parameters():
             torch.nn.init.normal_(weights)
     assert isinstance(model, CrossHops) and x.size(1) == model.plan.num_columns
-    passes, grad_scores = HopPasses.of(model), grad_scores if bags > 1 else grad_scores[0]
-    assert passes is not None
+    passes, grad_scores = HopPasses(model), grad_scores if bags > 1 else grad_scores[0]
     found = passes.forward(x)
     passes.backward(grad_scores)
     exact = model.double().train()
@@ -214,10 +212,10 @@ def test_compiled_passes_train_as_autograd_does(
         **SETTINGS
         | {"order": order, "bags": bags, "dropout": dropout, "epochs": 3, "batch_size": 100}
     )
-    for passes in (HopPasses.of, lambda model: None):
-        monkeypatch.setattr(HopPasses, "of", passes)
+    for compiled in (True, False):
+        monkeypatch.setattr("crossgcn.training.rows.runs_plain_code", lambda *_, c=compiled: c)
         experiment = Experiment([config], data)
-        trainer, (run,) = experiment.trainer(), list(experiment.runs_of(config, None))
+        trainer, (run,) = experiment.trainer(), experiment.runs(None)
         model = trainer.build(run)
         assert isinstance(model, CrossHops)
         source = trainer.hop_rows(model, experiment.splits[0])

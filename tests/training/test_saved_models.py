@@ -182,35 +182,6 @@ def test_a_damaged_description_is_named(
     assert str(tmp_path) in str(error.value) and name in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"model": "gnc"},
-        {"in_channels": -7},
-        {"in_channels": "24"},
-        {"settings": {"num_layers": 0}},
-        {"settings": {"colour": "red"}},
-        {"settings": None},
-    ],
-)
-def test_settings_no_model_has_name_the_file(change: dict[str, Any], tmp_path: Path) -> None:
-    saved(tmp_path)
-    rehash(tmp_path, **change)
-    with pytest.raises(BadInput, match=r"config\.json or preprocess\.json: does not describe"):
-        load_model(tmp_path)
-
-
-@pytest.mark.parametrize("content", [{"classes": None}, {"classes": [1, 2, 3]}, {"fields": ["a"]}])
-def test_a_description_without_names_is_refused(content: dict[str, Any], tmp_path: Path) -> None:
-    saved(tmp_path)
-    path = tmp_path / "preprocess.json"
-    names = {"feature_names": ["a", "b"]}
-    path.write_text(json.dumps(json.loads(path.read_bytes()) | names | content))
-    rehash(tmp_path)
-    with pytest.raises(BadInput, match=r"preprocess\.json: does not describe"):
-        load_model(tmp_path)
-
-
 def test_a_failed_save_leaves_the_old_model(
     tmp_path: Path, small_graph: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:

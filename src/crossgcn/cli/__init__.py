@@ -12,13 +12,13 @@ from crossgcn.errors import CrossGCNError
 __all__ = ["main"]
 
 _USAGE_ERRORS: Any = typer.BadParameter.__bases__
-"""Click's error for any wrong usage; Typer exports only this subclass of it."""
+"""Click's base class of usage errors; Typer exports only a subclass."""
 
 
 def main() -> int:
     """Run ``crossgcn`` and return its exit code: 0 done, 1 failed, 2 bad input or usage.
 
-    Ctrl-C returns 130. Only errors that are mistakes of this package raise.
+    Ctrl-C returns 130. Errors that are bugs of this package are raised.
     """
     from crossgcn.cli.running import print_json, print_line, show_notes
 
@@ -39,13 +39,13 @@ def main() -> int:
 
 
 def _describe(error: Any) -> tuple[str | None, int]:
-    """Return what the user is told, and the exit code; no message for an error of ours."""
+    """Return the message for the user and the exit code; no message for a bug."""
     if isinstance(error, CrossGCNError):
         return str(error), error.exit_code
     if isinstance(error, _USAGE_ERRORS):
         context = error.ctx
-        asked = "" if context is None else f" (options: {context.command_path} --help)"
-        return error.format_message() + asked, 2
+        hint = "" if context is None else f" (options: {context.command_path} --help)"
+        return error.format_message() + hint, 2
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}", 1

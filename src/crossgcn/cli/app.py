@@ -14,9 +14,9 @@ from crossgcn import __version__
 COMMANDS = {
     "train": "Train one model on many splits and report its test scores.",
     "compare": "Train several models and pair their results split by split.",
-    "check": "Show how tables are read, and what would harm training.",
+    "check": "Show how tables are read, and their problems.",
     "explain": "List the terms that drive each class or one node's score.",
-    "predict": "Write what is predicted for nodes, with probabilities.",
+    "predict": "Write predictions for nodes, with probabilities.",
     "report": "Write one HTML file about a run.",
     "hops": "Compute columns of neighbours in DuckDB or Spark.",
     "data": "List the datasets, or fetch one.",
@@ -27,10 +27,10 @@ START = f"""\
 crossgcn {__version__}: predict a column of a table of nodes from its other columns and from the
 neighbours of each node, as an exact sum of named terms.
 
-  crossgcn check   NODES EDGES --target COLUMN            how the tables are read; their problems
+  crossgcn check   NODES EDGES --target COLUMN            how the tables are read, their problems
   crossgcn compare NODES EDGES --target COLUMN            do the graph and crosses help?
   crossgcn train   NODES EDGES --target COLUMN --out RUN  train a model, and test it
-  crossgcn explain RUN                                    the terms that decide, by name
+  crossgcn explain RUN                                    the terms that matter most, by name
   crossgcn report  RUN                                    one HTML page about it
 
 NODES and EDGES are tables (CSV, TSV, Parquet, XLSX). Without any of your own, start here:
@@ -41,7 +41,7 @@ All commands: crossgcn --help. Options of one: crossgcn train --help."""
 
 
 class _Commands(TyperGroup):
-    """Commands whose modules are imported when they are called, not when they are listed."""
+    """Commands whose modules are imported when called, not when listed."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -61,8 +61,7 @@ def load_command(name: str) -> TyperCommand | TyperGroup:
     command = getattr(import_module(f"crossgcn.cli.{name}"), name)
     if not isinstance(command, typer.Typer):
         function, command = command, typer.Typer(add_completion=False, rich_markup_mode=None)
-        words = inspect.cleandoc(function.__doc__ or "")
-        command.command(name, help=words)(with_options(function))
+        command.command(name, help=inspect.getdoc(function))(with_options(function))
     made: Any = typer.main.get_command(command)
     for parameter in made.params if name in ("train", "compare") else ():
         parameter.hidden |= parameter.name in RARE_OPTIONS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crossgcn.cli import options as o
 from crossgcn.cli.running import finish, load_experiment, progress_bar, results_folder, terminal
@@ -14,19 +14,14 @@ from crossgcn.experiments.candidates import DEFAULT_TRIALS, MOST_TRIALS
 from crossgcn.models.catalogue import get_preset, settings_of_models
 from crossgcn.training.config import RunConfig
 
-if TYPE_CHECKING:
-    from crossgcn.data.tables.graph import TableGraph
-    from crossgcn.experiments.compare import TableExperiment
-    from crossgcn.experiments.experiment import Experiment
-
 
 def compare(
     dataset: str | None = o.DATASET,
     edges: Path | None = o.EDGES,
     *,
     tables: TableOptions,
-    models: str | None = o.option("Separated by commas (default gcn,cross-gcn).", metavar="NAMES"),
-    baseline: str | None = o.option("What the others are compared with.", metavar="NAME"),
+    models: str | None = o.option("Comma-separated (default gcn,cross-gcn).", metavar="NAMES"),
+    baseline: str | None = o.option("Model to compare the others with.", metavar="NAME"),
     num_layers: str = o.option("Depths to compare at (default 2).", metavar="N,...", default="2"),
     tuning: int = o.option(
         f"With tables: trials per model (default {DEFAULT_TRIALS}).",
@@ -39,37 +34,48 @@ def compare(
 ) -> None:
     """Train several models on the same splits and pair their results split by split.
 
-    With tables of your own and --target COLUMN: do crosses help, does the graph, and what does an
-    exact explanation cost against a black box? crossgcn check --help lists more options for them.
+    With tables and --target COLUMN, the answer says whether crosses and the graph help, and whether
+    a black box is better. crossgcn check --help lists more options for tables.
     """
     given = training.settings()
     names = None if models is None else o.parse_names(models, "--models")
     depths = [o.parse_value(depth) for depth in o.parse_names(num_layers, "--num-layers")]
     found = read_dataset(dataset, edges, tables)
+    from crossgcn.experiments.compare import check_baseline, table_experiment
     from crossgcn.reports import summaries
     from crossgcn.reports.terminal.compare import comparison_screen
 
     if found.hop_table is not None:
         raise BadInput(
-            f"{dataset} holds columns of crossgcn hops, for crossgcn train alone; give the tables "
-            "of nodes and of edges"
+            f"{dataset} holds columns of crossgcn hops, which only crossgcn train reads; give the "
+            "tables of nodes and of edges"
         )
-    experiment: Experiment | TableExperiment
+    experiment: Any
     if found.graph is None:
         names = names or ["gcn", "cross-gcn"]
         baseline = baseline or names[0]
-        experiment = _presets(found.name, given, names, baseline, depths)
+        of_models = settings_of_models(names, given)
+        get_preset(baseline)
+        check_baseline(baseline, names)
+        configs = [
+            RunConfig.create(dataset=found.name, model=name, num_layers=depth, **settings)
+            for depth in depths
+            for name, settings in of_models.items()
+        ]
+        experiment = load_experiment(configs)
         words, unit = f"{len(experiment.configs)} models", "epochs"
     else:
         if len(depths) > 1:
-            raise BadInput("compare with tables takes one depth: give --num-layers one number")
+            raise BadInput("compare takes one depth for tables: give --num-layers one number")
         given["num_layers"] = depths[0]
-        experiment = _candidates(found.graph, given, names, baseline, tuning)
+        experiment = table_experiment(found.graph, names, tuning, baseline, given)
+        if experiment.missing and names is None:
+            terminal().print("left out: ebm, which needs pip install 'crossgcn[ebm]'")
         words, unit = f"{len(experiment.names)} models", "runs"
     started = time.perf_counter()
     with results_folder(work, f"{Path(found.name).stem}-compare") as folder:
         with progress_bar(words, unit) as show:
-            result: Any = experiment.run(out=folder, on_epochs=show, **work.how())
+            result = experiment.run(out=folder, on_epochs=show, **work.how())
         if found.graph is None:
             summary = summaries.summarise_comparison(result, str(baseline)) | {"next": None}
         else:
@@ -78,39 +84,3 @@ def compare(
             command = found.tables.command("train", found.name, found.edges, *more)
             summary |= {"dataset": found.name, "next": command}
         finish(summary, comparison_screen, folder, started, as_json)
-
-
-def _presets(
-    dataset: str, settings: dict[str, Any], names: list[str], baseline: str, depths: list[Any]
-) -> Experiment:
-    """Check a comparison of presets, each at every depth."""
-    from crossgcn.experiments.compare import check_baseline
-
-    for name in (*names, baseline):
-        get_preset(name)
-    check_baseline(baseline, names)
-    return load_experiment(
-        [
-            RunConfig.create(dataset=dataset, model=name, num_layers=depth, **of_model)
-            for depth in depths
-            for name, of_model in settings_of_models(names, settings).items()
-        ]
-    )
-
-
-def _candidates(
-    graph: TableGraph,
-    settings: dict[str, Any],
-    names: list[str] | None,
-    baseline: str | None,
-    tuning: int,
-) -> TableExperiment:
-    """Check a comparison of models for tables."""
-    from crossgcn.experiments.compare import table_experiment
-
-    experiment = table_experiment(graph, names, tuning, baseline, settings)
-    if experiment.missing and names is None:
-        terminal().print(
-            "left out: ebm, which needs pip install 'crossgcn[ebm]'", markup=False, highlight=False
-        )
-    return experiment

@@ -11,15 +11,7 @@ from rich.text import Text
 
 from crossgcn.cli.options import JSON, argument, option
 from crossgcn.cli.running import make_folder, print_answer, status
-from crossgcn.data.datasets.catalogue import (
-    CATALOGUE,
-    DATASET_NAMES,
-    TABLES,
-    CatalogueEntry,
-    TableEntry,
-    available,
-    fetch,
-)
+from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES, available, fetch
 from crossgcn.errors import unknown_name
 
 data = typer.Typer(
@@ -32,23 +24,20 @@ def list_datasets(as_json: bool = JSON) -> None:
     """List the known datasets, their terms of use, and where each is read from."""
     from crossgcn.reports.format import make_table
 
-    rows: list[tuple[CatalogueEntry | TableEntry, int, str]]
-    rows = [(each, each.features, f"{each.classes} classes") for each in CATALOGUE.values()]
-    rows += [(each, each.columns, each.target) for each in TABLES.values()]
+    entries = [*CATALOGUE.values(), *TABLES.values()]
+    records = [asdict(entry) | {"where": available(entry.name)} for entry in entries]
     cells = [
         [
-            *(entry.name, f"{entry.nodes:,}", f"{entry.edges:,}", f"{columns:,}"),
-            *(target, available(entry.name) or "not here"),
+            *(row["name"], f"{row['nodes']:,}", f"{row['edges']:,}", f"{row['columns']:,}"),
+            *(row["target"] or f"{row['classes']} classes", row["where"] or "not here"),
         ]
-        for entry, columns, target in rows
+        for row in records
     ]
-    shown: list[RenderableType] = [
-        make_table(cells, ["name"], ["nodes", "edges", "columns"], ["target", "where"])
-    ]
+    heads = ["nodes", "edges", "columns"]
+    shown: list[RenderableType] = [make_table(cells, ["name"], heads, ["target", "where"])]
     for terms in dict.fromkeys(entry.terms for entry in TABLES.values()):
         names = [name for name, entry in TABLES.items() if entry.terms == terms]
         shown.append(Text(f"{', '.join(names)}: {terms}"))
-    records = [asdict(entry) | {"where": available(entry.name)} for entry, _, _ in rows]
     if not all(record["where"] for record in records):
         shown.append("crossgcn data get NAME fetches a dataset that is not here, or says how.")
     print_answer({"datasets": records}, shown, as_json)
@@ -57,10 +46,8 @@ def list_datasets(as_json: bool = JSON) -> None:
 @data.command("get")
 def get_dataset(
     name: str = argument(", ".join(DATASET_NAMES) + ".", default=...),
-    out: Path | None = option(
-        "Also write it to this folder: NAME.npz, or nodes.csv and edges.csv for tables."
-    ),
-    seed: int = option("Seed, for a generated dataset.", min=0, max=2**32 - 1, default=0),
+    out: Path | None = option("Folder to write NAME.npz to, or nodes.csv and edges.csv."),
+    seed: int = option("Seed of a generated dataset.", min=0, max=2**32 - 1, default=0),
     as_json: bool = JSON,
 ) -> None:
     """Find a dataset, download it if necessary, and check its hashes."""
@@ -82,7 +69,7 @@ def get_dataset(
             fetch(name)
     if out is not None and name in CATALOGUE:
         from crossgcn.data.datasets.load import load_dataset
-        from crossgcn.data.graph_file import save_graph
+        from crossgcn.data.graph import save_graph
 
         path = str(make_folder(out) / f"{name}.npz")
         save_graph(Path(path), load_dataset(name, seed=seed))

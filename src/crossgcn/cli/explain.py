@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from crossgcn.cli.options import JSON, RUN, option
+from crossgcn.cli.options import JSON, RUN, argument, option
 from crossgcn.cli.running import make_folder, print_answer, status
 from crossgcn.errors import BadInput, unknown_name
 
 
 def explain(
     run: Path = RUN,
+    nodes: Path | None = argument(
+        "Table of new nodes, as predict takes it, one of which is --node.", "NODES"
+    ),
+    edges: Path | None = argument("Table of their edges, as predict takes it.", "EDGES"),
     node: str | None = option(
         "Explain the score of this node, given by its id, its name (--name-column) or, without "
         "ids, its number from 0. [default: the terms of every class]",
@@ -43,6 +46,8 @@ def explain(
     """
     if node is not None and term:
         raise BadInput("give one of --node and --term")
+    if nodes is not None and node is None:
+        raise BadInput(f"{nodes}: give the id of one of its rows, too: --node ID")
     with status("reading the run"):
         import pandas as pd
 
@@ -53,16 +58,24 @@ def explain(
         from crossgcn.reports.terminal import explain as screens
 
         trained = open_run(run)
-    file = None if out is None else make_folder(out) / "terms.csv"
-    if file is not None:
-        refuse_overwriting(run, file)
-    contrast = _contrast(trained.saved.preprocess.classes, class_name, against)
+    if out is not None:
+        refuse_overwriting(run, make_folder(out) / "terms.csv")
+    classes = list(trained.saved.preprocess.classes)
+    for name in (class_name, against):
+        if name is not None and name not in classes:
+            raise unknown_name("class", name, classes)
+    if against is None and class_name is not None and len(classes) == 2:
+        (against,) = {*classes} - {class_name}
+    if against is not None and class_name in (None, against):
+        raise BadInput("--against names another class than --class: give both")
+    contrast = None if against is None else (class_name, against)
     with status("explaining"):
-        whole = explain_model(trained, contrast=contrast)
+        whole = explain_model(trained, nodes, edges, node=node, contrast=contrast)
+        whole = whole if node is None else whole.whole
     summary = {
         "run": str(run),
         "model": trained.config.model,
-        "classes": list(trained.saved.preprocess.classes),
+        "classes": classes,
         "unit": whole.unit,
         "purified": hasattr(whole, "average"),
     }
@@ -79,20 +92,6 @@ def explain(
     else:
         summary |= summaries.summarise_terms(trained, whole, top, output)
         to_frame, parts = whole.to_frame, screens.terms_screen(summary)
-    if file is not None:  # The cells of all terms take long.
-        write_table(file, to_frame().drop(columns="columns", errors="ignore"))
+    if out is not None:  # The cells of all terms take long.
+        write_table(out / "terms.csv", to_frame().drop(columns="columns", errors="ignore"))
     print_answer(summary, parts, as_json)
-
-
-def _contrast(classes: Any, class_name: str | None, against: str | None) -> tuple[str, str] | None:
-    """Return the two classes whose scores are compared, if not each is explained by itself."""
-    for name in (class_name, against):
-        if name is not None and name not in classes:
-            raise unknown_name("class", name, classes)
-    if against is None:
-        if class_name is None or len(classes) != 2:
-            return None
-        against = next(name for name in classes if name != class_name)
-    if class_name is None or class_name == against:
-        raise BadInput("--against names another class than --class: give both")
-    return class_name, against

@@ -1,4 +1,4 @@
-"""``crossgcn hops``: columns of neighbourhoods of tables in DuckDB, in Parquet or in Spark."""
+"""``crossgcn hops``: compute neighbourhood columns of tables in DuckDB or Spark."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def hops(
     out: Path = option("Parquet file to write, for crossgcn train.", metavar="FILE", default=...),
     *,
     columns: ColumnOptions,
-    num_hops: int = option("How far neighbourhoods reach.", "--hops", min=1, max=10, default=2),
+    num_hops: int = option("Hops to neighbours (default 2).", "--hops", min=1, max=10, default=2),
     directed: bool = option(
         "Keep in-neighbours and out-neighbours apart.", "--directed", default=False
     ),
     memory: int = option(
-        "Memory for DuckDB in MiB; the rest is done on disk.", min=256, default=4096
+        "Memory of DuckDB in MiB (default 4096); more goes to disk.", min=256, default=4096
     ),
     scratch: Path | None = option(
-        "Folder for temporary files; workers of Spark must see it under the same path. "
+        "Folder for temporary files; Spark's workers must see it under the same path. "
         "[default: the folder of --out]",
         metavar="FOLDER",
     ),
@@ -34,8 +34,8 @@ def hops(
 ) -> None:
     """Compute the columns of nodes and neighbours of tables in DuckDB or Spark, for crossgcn train.
 
-    Edges are numbered and made unique in the engine; DuckDB spills to disk beyond --memory. The
-    file --out has a row per node and is what crossgcn train FILE reads.
+    The tables stay in the engine; DuckDB spills to disk beyond --memory. The file --out has a row
+    per node. Train on it with crossgcn train FILE.
     """
     from crossgcn.graph.hop_file import write_hops
 

@@ -1,7 +1,7 @@
 """Options that several commands share, and settings read from text.
 
-A command may take a dataclass of options, such as :class:`TrainingOptions`; Typer is shown its
-fields. Nothing here imports torch, so that ``--help`` answers at once.
+A command may take a dataclass of options, such as :class:`TrainingOptions`; :func:`with_options`
+shows the fields to Typer. Nothing here imports torch, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from crossgcn.errors import BadInput
 
 
 def option(words: str, *names: str, default: Any = None, **more: Any) -> Any:
-    """Return an option for Typer; its help names the default in words."""
+    """Return an option for Typer; ``words`` name the default."""
     return typer.Option(default, *names, help=words, show_default=False, **more)
 
 
@@ -36,26 +36,24 @@ def option_name(name: str) -> str:
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that Typer understands: each dataclass it takes becomes its fields."""
-    parameters = inspect.signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {
-        each.name: each.annotation for each in parameters if is_dataclass(each.annotation)
-    }
-    fields_of = {
-        name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()
-    }
+    """Return a command for Typer, with the fields of each dataclass as parameters of their own."""
+    shown: list[inspect.Parameter] = []
+    groups: dict[str, Any] = {}
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        group: Any = parameter.annotation
+        if hasattr(group, "__dataclass_fields__"):
+            groups[parameter.name] = group
+            shown += inspect.signature(group, eval_str=True).parameters.values()
+        else:
+            shown.append(parameter)
 
     def run(**given: Any) -> None:
         for name, group in groups.items():
-            given[name] = group(**{field: given.pop(field) for field in fields_of[name]})
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
         command(**given)
 
-    shown = [
-        field.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for each in parameters
-        for field in fields_of.get(each.name, {each.name: each}).values()
-    ]
-    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in shown]
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     return run
 
 
@@ -71,7 +69,7 @@ def _list_settings(wanted: bool) -> None:
     if not wanted:
         return
     from crossgcn.models.catalogue import PRESETS
-    from crossgcn.training.config import RunConfig
+    from crossgcn.training.config import SECTIONS, RunConfig
 
     for name, preset in PRESETS.items():
         typer.echo(f"--model {name}: {preset.description}")
@@ -79,6 +77,8 @@ def _list_settings(wanted: bool) -> None:
         words = setting.description or ""
         if "[default" not in words and setting.default is not None:
             words += f" [default: {setting.default}]"
+        if name in SECTIONS:
+            typer.echo(f"\n{SECTIONS[name]}:")
         if name not in ("dataset", "model"):
             typer.echo(f"--set {name}=VALUE: {words}")
     raise typer.Exit
@@ -95,29 +95,31 @@ class TrainingOptions:
         "Width of the hidden layers (default 32; cross-hops 8).", metavar="N"
     )
     hops: int | None = option(
-        "Reach of cross-hops' neighbourhoods (default 2; 0: own columns).", metavar="N"
+        "Hops that cross-hops reads (default 2; 0: own columns only).", metavar="N"
     )
     columns: str | None = option(
-        "Columns cross-hops reads (default all; tables auto).", metavar="N|auto|all"
+        "Columns that cross-hops reads (default all; tables auto).", metavar="N|auto|all"
     )
     bags: int | None = option("Models that cross-hops averages (default 8).", metavar="N")
     dropout: float | None = option(
         "Dropout (default 0.5; tables 0.2; cross-hops tries several).", metavar="P"
     )
     epochs: int | None = option("Epochs (default 500; cross-hops 200).", metavar="N")
-    patience: int | None = option("Stop after N epochs without gain (tables: 50).", metavar="N")
+    patience: int | None = option(
+        "Stop after N epochs without gain (tables 50; cross-hops 20).", metavar="N"
+    )
     metric: str | None = option(
-        "Selects epochs (default accuracy; tables roc_auc, r2).", metavar="NAME"
+        "Metric to select by (default accuracy; tables roc_auc, r2).", metavar="NAME"
     )
     class_weight: str | None = option("Weights of classes in the loss.", metavar="balanced|N,...")
-    splits: str | None = option("random, authors, public or stratified (tables).", metavar="KIND")
+    splits: str | None = option("random, authors, public, stratified (tables).", metavar="KIND")
     train: str | None = option(
         "Training nodes per class (default 20; stratified all).", metavar="N|all"
     )
     num_splits: int | None = option("Number of splits (default 20; tables 10).", metavar="N")
     seed: int | None = option("Seed of splits and runs (default 0).", metavar="N")
     more: list[str] | None = option(
-        "A rarer setting, as --settings lists; may be repeated.", "--set", metavar="NAME=VALUE"
+        "Another setting, see --settings; may be repeated.", "--set", metavar="NAME=VALUE"
     )
     list_settings: bool = option(
         "List models and settings, and exit.",
@@ -128,7 +130,7 @@ class TrainingOptions:
     )
 
     def settings(self, **options: Any) -> dict[str, Any]:
-        """Return the settings given here, by ``--set`` and as further options of a command."""
+        """Return the settings given here, with ``--set``, and as ``options`` of a command."""
         given = asdict(self) | options
         del given["list_settings"]
         return read_settings(given.pop("more"), **given)
@@ -139,9 +141,13 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+_LISTS = ("order_weights", "class_weight")
+"""Settings that are lists, even of a single number."""
+
+
 @dataclass(frozen=True)
 class WorkOptions:
-    """Where the results go, and what computes them."""
+    """The folder of the results, and the device, processes and threads that compute."""
 
     out: Path | None = option("Folder for the results (default a new one in runs/).", metavar="DIR")
     resume: bool = option("Continue in --out; finished runs are kept.", "--resume", default=False)
@@ -156,15 +162,15 @@ class WorkOptions:
     )
 
     def how(self) -> dict[str, Any]:
-        """Return how the runs share the machine: by default as many processes as have cores."""
+        """Return the workers, the threads and the device; by default all cores are used."""
         workers = self.workers or max(1, available_cores() // self.threads)
         return {"workers": workers, "threads": self.threads, "device": self.device}
 
 
 def read_settings(assignments: Iterable[str] | None, **options: Any) -> dict[str, Any]:
-    """Return the settings given as options and by ``--set name=value``; text is parsed.
+    """Return fields of :class:`~crossgcn.RunConfig` given as options and by ``--set name=value``.
 
-    They are fields of :class:`~crossgcn.RunConfig`, ``None`` if not given.
+    Text is parsed. Options that are not given are ``None``.
     """
     settings = dict(options)
     for text in assignments or ():
@@ -175,16 +181,11 @@ def read_settings(assignments: Iterable[str] | None, **options: Any) -> dict[str
         if settings.get(name) is not None:
             raise BadInput(f"{name} is given twice: leave one out")
         settings[name] = value.strip()
-    for name in settings:
-        if isinstance(settings[name], str):
-            settings[name] = parse_value(settings[name])
-        if name in _LISTS and isinstance(settings[name], int | float):
-            settings[name] = [settings[name]]
+    for name, value in settings.items():
+        parsed = parse_value(value) if isinstance(value, str) else value
+        is_short_list = name in _LISTS and isinstance(parsed, int | float)
+        settings[name] = [parsed] if is_short_list else parsed
     return settings
-
-
-_LISTS = ("order_weights", "class_weight")
-"""Settings of which one number is a list, too."""
 
 
 def parse_value(text: str) -> Any:
@@ -196,7 +197,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse_names(text: str, name: str) -> list[str]:
-    """Read ``gcn,cross-gcn``; a name given twice counts once."""
+    """Read ``gcn,cross-gcn``, without repeated names."""
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not names:
         raise BadInput(f"{name} takes names separated by commas; got {text!r}")

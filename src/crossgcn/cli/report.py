@@ -12,10 +12,10 @@ def report(
     run: Path = RUN,
     out: Path | None = option("The page to write. [default: report.html in RUN]", metavar="FILE"),
     comparison: Path | None = option(
-        "A folder written by compare, to show its answer on the page.", metavar="FOLDER"
+        "Folder written by crossgcn compare; the page shows its answer.", metavar="FOLDER"
     ),
     nodes: int = option(
-        "How many nodes to explain one by one; mistakes come first.", min=0, default=400
+        "Number of nodes to explain, mistakes first (default 400).", min=0, default=400
     ),
     as_json: bool = JSON,
 ) -> None:

@@ -1,6 +1,6 @@
 """What commands share: printing, progress bars, and the folder of the results.
 
-Nothing that comes from data may control the terminal.
+Text from data is escaped, so that it cannot control the terminal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -27,6 +26,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.segment import Segment
+from rich.text import Text
 
 from crossgcn.cli.options import WorkOptions
 from crossgcn.errors import BadInput, Note, printable
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from crossgcn.training.config import RunConfig
 
 LINE_EVERY = 10.0
-"""Seconds from one line of progress to the next, where there is no terminal."""
+"""Seconds between lines of progress in a file or a pipe."""
 
 
 class SafeConsole(Console):
-    """A console that shows control characters in texts and tables instead of printing them."""
+    """A console that escapes control characters in texts and tables."""
 
     def render(  # noqa: D102
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -64,7 +64,7 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 def print_answer(summary: dict[str, Any], parts: Iterable[RenderableType], as_json: bool) -> None:
-    """Print a result: as one JSON object, or its parts for people.
+    """Print a result, as one JSON object or as parts for people.
 
     Args:
         parts: Strings are printed as they are, ``Text`` is wrapped between words.
@@ -72,15 +72,14 @@ def print_answer(summary: dict[str, Any], parts: Iterable[RenderableType], as_js
     if as_json:
         print_json(summary)
         return
-    console = SafeConsole()
-    if not console.is_terminal:
-        console = SafeConsole(width=200)  # lines are not wrapped in files and pipes
+    # Lines are not wrapped in files and pipes.
+    console = SafeConsole(width=None if sys.stdout.isatty() else 200)
     for part in parts:
         console.print(part, highlight=False, markup=False, soft_wrap=isinstance(part, str))
 
 
 def show_notes() -> None:
-    """Print each :class:`~crossgcn.errors.Note` as one line, without its place in the code."""
+    """Print each :class:`~crossgcn.errors.Note` as one line, without a source location."""
     warnings.formatwarning = _describe_warning
 
 
@@ -95,12 +94,12 @@ def _describe_warning(message: Any, category: Any, *place: Any, **more: Any) -> 
 
 def terminal() -> Console:
     """Return the console for progress and notes."""
-    return SafeConsole(stderr=True)
+    return SafeConsole(stderr=True, markup=False, highlight=False)
 
 
 def status(words: str) -> Status:
-    """Return a spinner with a text, for work that does not take long."""
-    return terminal().status(escape(words))
+    """Return a spinner with a text, for short work."""
+    return terminal().status(Text(words))
 
 
 def make_folder(out: Path) -> Path:
@@ -114,10 +113,10 @@ def make_folder(out: Path) -> Path:
 
 @contextmanager
 def results_folder(work: WorkOptions, name: str) -> Iterator[Path]:
-    """Make and lock the folder for the results, called ``name`` in ``runs/`` without ``--out``.
+    """Make and lock the folder for the results: ``--out``, or a new ``runs/NAME-DATE``.
 
-    A folder that contains earlier results is refused without ``--resume``. If the work in the
-    block is interrupted, the user is told how to continue it.
+    A folder with earlier results is refused without ``--resume``. If the work is interrupted, a
+    message says how to continue.
     """
     from crossgcn.data.files import holding, is_empty  # imports NumPy
 
@@ -150,8 +149,8 @@ def finish(
     """Write the result of a training to its folder and print it, with the next command.
 
     Args:
-        screen: Returns what people see of the summary.
-        started: When the work began, as :func:`time.perf_counter` says.
+        screen: Formats the summary for people.
+        started: Start of the work, by :func:`time.perf_counter`.
     """
     from crossgcn.training.records import write_summary
 
@@ -159,13 +158,12 @@ def finish(
     write_summary(folder, summary)
     print_answer(summary, screen(summary), as_json)
     if not as_json:
-        if summary["next"]:
-            print_line(f"\nNext: {summary['next']}")
-        print_line(f"\nWritten to {folder} (result.json, and a run.json for every run).")
+        then = f"\nNext: {summary['next']}\n" if summary["next"] else ""
+        print_line(f"{then}\nWritten to {folder} (result.json, and a run.json for every run).")
 
 
 def load_experiment(configs: Sequence[RunConfig], graph: TableGraph | None = None) -> Experiment:
-    """Load the data of configurations, unless it is given, and check that they can be trained."""
+    """Return an experiment on ``graph``, or on the dataset that the configurations name."""
     with status(f"loading {configs[0].dataset}"):
         from crossgcn.data.tables.graph import describe_encoding
         from crossgcn.experiments.experiment import Experiment
@@ -177,12 +175,9 @@ def load_experiment(configs: Sequence[RunConfig], graph: TableGraph | None = Non
 
 @contextmanager
 def progress_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar with the text ``what``, counted in a unit.
+    """Show a progress bar; yield a function to call with the amount done and the total.
 
     In a file or a pipe, a line is printed every ten seconds instead.
-
-    Yields:
-        A function to call with the amount done and the total.
     """
     with Progress(
         *(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()),

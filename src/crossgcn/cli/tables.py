@@ -1,7 +1,8 @@
-"""Options about the columns of tables, and reading the dataset that a command names."""
+"""Options about tables, and reading the dataset that a command names."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -18,39 +19,31 @@ if TYPE_CHECKING:
     from crossgcn.data.tables.plan import TableChoices
     from crossgcn.graph.hop_file import HopTable
 
-TABLE_ENDINGS = (
-    *(".csv", ".tsv", ".tab", ".csv.gz", ".tsv.gz", ".tab.gz"),
-    *(".parquet", ".pq", ".xlsx"),
-)
-
-
-def _column(words: str) -> Any:
-    return option(words, metavar="COLUMN")
-
-
-def _columns(words: str) -> Any:
-    return option(words, metavar="COLUMNS")
+_TEXTS = (".csv", ".tsv", ".tab")
+TABLE_ENDINGS = (*_TEXTS, *(f"{each}.gz" for each in _TEXTS), ".parquet", ".pq", ".xlsx")
 
 
 @dataclass(frozen=True)
 class ColumnOptions:
-    """What the columns of tables are; inferred where not given."""
+    """The meaning of table columns; detected where not given."""
 
-    target: str | None = _column("What to predict: classes, or a number.")
-    id_column: str | None = _column("Ids of the nodes (default: detected).")
-    source_column: str | None = _column("First end of an edge (default: detected).")
-    destination_column: str | None = _column("Second end (default: detected).")
-    weight_column: str | None = _column("Weights of edges (default: weight).")
-    split_column: str | None = _column("Column with train, validation or test.")
-    categorical: str | None = _columns("Columns to read as categories: a,b.")
-    numeric: str | None = _columns("Columns to read as numbers.")
-    lists: str | None = _columns("Columns to read as lists of words.")
-    ignore: str | None = _columns("Columns to leave out.")
+    target: str | None = option("What to predict: classes, or a number.", metavar="COLUMN")
+    id_column: str | None = option("Ids of the nodes (default: detected).", metavar="COLUMN")
+    source_column: str | None = option(
+        "First end of an edge (default: detected).", metavar="COLUMN"
+    )
+    destination_column: str | None = option("Second end (default: detected).", metavar="COLUMN")
+    weight_column: str | None = option("Weights of edges (default: weight).", metavar="COLUMN")
+    split_column: str | None = option("Column with train, validation or test.", metavar="COLUMN")
+    categorical: str | None = option("Columns to read as categories: a,b.", metavar="COLUMNS")
+    numeric: str | None = option("Columns to read as numbers.", metavar="COLUMNS")
+    lists: str | None = option("Columns to read as lists of words.", metavar="COLUMNS")
+    ignore: str | None = option("Columns to leave out.", metavar="COLUMNS")
     missing: str | None = option(
-        "More words for a missing value (-none: one less).", metavar="WORDS"
+        "More words for missing values (-none: remove none).", metavar="WORDS"
     )
     relation: str | None = option(
-        "Name of neighbours in columns (default neighbours).", metavar="WORD"
+        "Prefix of neighbours' columns (default neighbours).", metavar="WORD"
     )
 
     def given(self) -> dict[str, Any]:
@@ -63,13 +56,14 @@ class ColumnOptions:
 
         given = self.given()
         for name in {"categorical", "numeric", "lists", "ignore", "missing"} & given.keys():
-            given[name] = _names(given[name])
-        if "ignore" in given:
-            given["ignored"] = given.pop("ignore")
+            # A comma within a name is escaped by a backslash.
+            names = re.split(r"(?<!\\),", given.pop(name))
+            kept = tuple(each.strip().replace("\\,", ",") for each in names if each.strip())
+            given["ignored" if name == "ignore" else name] = kept
         return TableChoices(**given)
 
     def command(self, name: str, nodes: str | Path, edges: Path | None, *more: str) -> str:
-        """Return what to type for another command on the same tables, with the same options."""
+        """Return the command line of another command on the same tables, with the same options."""
         words = ["crossgcn", name, str(nodes), *([] if edges is None else [str(edges)])]
         for each, value in self.given().items():
             words += [option_name(each), str(value)]
@@ -78,17 +72,17 @@ class ColumnOptions:
 
 @dataclass(frozen=True)
 class TableOptions(ColumnOptions):
-    """All that can be said about tables that are read into memory."""
+    """Options about tables that are read into memory."""
 
-    name_column: str | None = _column("Names to show beside the ids.")
+    name_column: str | None = option("Names to show beside the ids.", metavar="COLUMN")
     task: Literal["classification", "regression"] | None = option(
         "Predict classes or a number.", metavar="classification|regression"
     )
     rare_classes: Literal["drop", "refuse"] | None = option(
-        "Classes of under 10 nodes (default drop).", metavar="drop|refuse"
+        "Classes of fewer than 10 nodes (default drop).", metavar="drop|refuse"
     )
     unknown_ids: Literal["refuse", "drop"] | None = option(
-        "Edges to ids of no node (default refuse).", metavar="refuse|drop"
+        "Edges to unknown ids (default refuse).", metavar="refuse|drop"
     )
 
 
@@ -96,17 +90,17 @@ RARE_OPTIONS = {
     *("task", "rare_classes", "name_column", "source_column", "destination_column"),
     *("weight_column", "categorical", "numeric", "lists", "missing", "unknown_ids"),
 }
-"""Options that ``train`` and ``compare`` take and only the help of ``check`` lists."""
+"""Options of ``train`` and ``compare`` that only the help of ``check`` lists."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """What a command was told to read.
+    """The dataset that a command names.
 
     Attributes:
-        name: Of a known dataset, or the path of a file.
-        graph: The tables as they were read; ``None`` for a graph that is no table.
-        hop_table: The same, if it is a file of ``crossgcn hops``.
+        name: Name of a known dataset, or path of a file.
+        graph: The tables that were read; ``None`` for other graphs.
+        hop_table: The same object as ``graph`` if it is a file of ``crossgcn hops``.
     """
 
     name: str
@@ -115,14 +109,13 @@ class Dataset:
     graph: TableGraph | None = None
     hop_table: HopTable | None = None
 
-    def refuse_more(self, reason: str, allowed: Mapping[str, Any] | None = None) -> None:
-        """Refuse a table of edges, and options about tables that are not ``allowed``."""
-        given = [] if self.edges is None else [str(self.edges)]
-        for name, value in self.tables.given().items():
-            if (name, value) not in (allowed or {}).items():
-                given.append(f"{option_name(name)} {value}")
-        if given:
-            raise BadInput(f"{given[0]} is one argument too many: {reason}")
+
+def refuse_more(edges: Path | None, options: Mapping[str, Any], reason: str) -> None:
+    """Refuse a table of edges, and ``options``, because of the ``reason``."""
+    given = [] if edges is None else [str(edges)]
+    given += [f"{option_name(name)} {value}" for name, value in options.items()]
+    if given:
+        raise BadInput(f"{given[0]} is one argument too many: {reason}")
 
 
 def read_dataset(
@@ -130,22 +123,22 @@ def read_dataset(
 ) -> Dataset:
     """Read the tables that the arguments of a command name, if they name tables.
 
-    A known graph or a graph file is left to :class:`~crossgcn.Experiment`. What was decided about
-    the columns, and warnings, go to stderr.
+    :class:`~crossgcn.Experiment` reads graphs that are not tables. How the columns were read, and
+    warnings, are printed to stderr.
 
     Args:
         config: Settings file, which may name the dataset.
     """
     if config is not None:
-        name, edges, tables = _named_in(config, name, edges, tables)
+        name, edges, tables = _merge_config(config, name, edges, tables)
     path = name or "citeseer"
     found = Dataset(path, edges, tables)
-    is_known = path in TABLES
-    if not is_known and not path.lower().endswith(TABLE_ENDINGS):
-        found.refuse_more(
+    if path not in TABLES and not path.lower().endswith(TABLE_ENDINGS):
+        reason = (
             f"{path} is not a table; leave it out, or give two files, NODES.csv and EDGES.csv, in "
             f"place of {path} (names of tables end in {', '.join(TABLE_ENDINGS)})"
         )
+        refuse_more(edges, tables.given(), reason)
         return found
     with status(f"reading {path}"):
         from crossgcn.data.datasets.real import load_real
@@ -156,45 +149,46 @@ def read_dataset(
         if is_hop_file(path):
             table = read_hop_file(Path(path))
             target = table.plan.target
-            found.refuse_more(
+            given = tables.given()
+            if given.get("target") == target:
+                del given["target"]
+            reason = (
                 f"{path} holds columns of crossgcn hops, with edges and target {target!r}; leave "
-                "it out, or give it to hops",
-                allowed={"target": target},
+                "it out, or give it to hops"
             )
+            refuse_more(edges, given, reason)
             return replace(found, graph=table, hop_table=table)
-        if is_known:
-            refuse_edges_of(path, found.edges)
-            graph = load_real(path, choices=found.tables.choices())
-        elif found.tables.target is None:
+        if path in TABLES:
+            refuse_edges_of(path, edges)
+            graph = load_real(path, choices=tables.choices())
+        elif tables.target is None:
             raise BadInput(
                 f"{path} is a table: give the column to predict as --target COLUMN "
-                f"({found.tables.command('check', path, found.edges)} lists the columns)"
+                f"({tables.command('check', path, edges)} lists the columns)"
             )
         else:
-            graph = load_tables(Path(path), found.edges, found.tables.choices())
-    terminal().print(*reading_lines(graph), sep="\n", highlight=False)
+            graph = load_tables(Path(path), edges, tables.choices())
+    terminal().print(*reading_lines(graph), sep="\n")
     return replace(found, graph=graph)
 
 
 def refuse_edges_of(name: str, edges: Path | None) -> None:
     """Refuse a table of edges with a known dataset, which has edges of its own."""
-    if edges is not None:
-        raise BadInput(f"{edges} is one argument too many: {name} has its own edges; leave it out")
+    refuse_more(edges, {}, f"{name} has its own edges; leave it out")
 
 
-def _named_in(
+def _merge_config(
     config: Path, name: str | None, edges: Path | None, tables: TableOptions
 ) -> tuple[str | None, Path | None, TableOptions]:
-    """Return what a settings file, or the ``config.json`` of an earlier run, names as the dataset.
+    """Fill in the dataset and options from a settings file or the ``config.json`` of a run.
 
-    Edges and options that are given now take precedence. A dataset that is given now is another
-    one, unless the earlier one were data frames, which are no files.
+    Arguments take precedence. If they name a dataset, the file's options are only used for a run on
+    data frames, which have no name.
     """
     from crossgcn.training.config import given_settings, read_training
 
-    if config.suffix != ".json":
-        return name or given_settings(config, {}).get("dataset"), edges, tables
-    earlier = read_training(config)
+    is_run = config.suffix == ".json"
+    earlier = read_training(config) if is_run else given_settings(config, {})
     before = earlier.get("dataset", "citeseer")
     if name is not None and before is not None:
         return name, edges, tables
@@ -203,12 +197,5 @@ def _named_in(
             f"{config}: the model was trained on data frames; write them to files and give these: "
             f"crossgcn train NODES EDGES --config {config}"
         )
-    known = {each: earlier.get("tables", {}).get(each) for each in asdict(tables)}
-    tables = TableOptions(**known | tables.given())
+    tables = TableOptions(**(asdict(tables) | earlier.get("tables", {}) | tables.given()))
     return name or before, edges or (earlier.get("edges") and Path(earlier["edges"])), tables
-
-
-def _names(text: str) -> tuple[str, ...]:
-    r"""Read column names from ``a,b``; a comma within a name is written ``\,``."""
-    hidden = text.replace("\\,", "\0").split(",")
-    return tuple(name.strip().replace("\0", ",") for name in hidden if name.strip())

@@ -21,7 +21,7 @@ def train(
     model: str | None = o.option("Preset (default cross-gcn; tables cross-hops).", metavar="NAME"),
     num_layers: int | None = o.option("Number of graph convolutions (default 2).", metavar="N"),
     order_weights: str | None = o.option(
-        "fixed, learned, gated, ..., or a number per order.", metavar="NAME|N,..."
+        "fixed, learned, gated, per-unit, or a number per order.", metavar="NAME|N,..."
     ),
     training: o.TrainingOptions,
     config: Path | None = o.option(
@@ -32,8 +32,8 @@ def train(
 ) -> None:
     """Train one model on many splits and report its scores on test nodes.
 
-    By default the paper's protocol; with tables of your own and --target COLUMN, cross-hops on 10
-    stratified splits. crossgcn check --help lists more options for the columns of tables.
+    By default, the protocol of the paper. With tables and --target COLUMN, cross-hops on 10
+    stratified splits. crossgcn check --help lists more options for tables.
     """
     given = training.settings(model=model, num_layers=num_layers, order_weights=order_weights)
     found = read_dataset(dataset, edges, tables, config)

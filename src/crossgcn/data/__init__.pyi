@@ -12,8 +12,8 @@ from crossgcn.data.datasets.real import read_real as read_real
 from crossgcn.data.features import csr_tensor as csr_tensor
 from crossgcn.data.features import row_normalise as row_normalise
 from crossgcn.data.graph import canonical_graph as canonical_graph
-from crossgcn.data.graph_file import read_graph as read_graph
-from crossgcn.data.graph_file import save_graph as save_graph
+from crossgcn.data.graph import read_graph as read_graph
+from crossgcn.data.graph import save_graph as save_graph
 from crossgcn.data.splits import Split as Split
 from crossgcn.data.splits import make_splits as make_splits
 

@@ -1,8 +1,8 @@
-"""Tables that stay where they are: DuckDB files, folders of Parquet, tables of a Spark cluster.
+"""Load tables from DuckDB files, folders of Parquet and Spark clusters.
 
-DuckDB and Spark run the same Ibis expressions. Nodes are encoded in memory, as those of files are.
-Edges are numbered and made unique by the engine; only unique ones between numbered nodes come into
-memory.
+DuckDB and Spark run the same Ibis expressions. The table of nodes is read into memory and encoded
+there. The engine maps the ends of edges to row numbers and removes duplicates; only unique edges
+are read into memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import socket
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import escape
 from importlib import import_module
@@ -26,7 +26,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from crossgcn.data.tables.cells import MOST_WEIGHT, quote
-from crossgcn.data.tables.checks import check_tables
 from crossgcn.data.tables.graph import TableGraph, encode_graph, refuse_errors
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.problems import CheckedTables
@@ -40,10 +39,10 @@ if TYPE_CHECKING:
 DATABASES = (".duckdb", ".ddb", ".db")
 SPARK = "spark://"
 CONNECT_SECONDS = 10.0
-"""How long a Spark master may take to answer."""
+"""Timeout for connecting to a Spark master."""
 
 SAMPLE_ROWS = 10_000
-"""Edges that are read to find the columns of both ends."""
+"""Number of edges from which the columns of both ends are inferred."""
 
 
 def load_engine_tables(
@@ -60,45 +59,65 @@ def load_engine_tables(
     """Load a table of nodes and one of edges as a graph.
 
     Args:
-        nodes: A table file, a folder of Parquet, ``file.duckdb::table``, or
-            ``spark://host:7077::table``.
-        edges: Likewise, in the same engine.
-        choices: What the columns of the tables are; inferred where not given.
+        nodes: A table file, a folder of Parquet, ``file.duckdb::table``,
+            ``spark://host:7077::table``, or ``spark://host:7077::/folder`` with Parquet files that
+            every worker can read.
+        edges: Like ``nodes``, in the same engine.
+        choices: Roles of the columns; those not given are inferred.
         directed: Keep the direction of edges.
-        memory_limit: Bytes that DuckDB may take; more is done on disk.
-        threads: Of DuckDB.
-        scratch: Folder for temporary files; workers of Spark must see it under the same path.
-        show: Called with each stage of the work.
+        memory_limit: Memory limit of DuckDB in bytes; larger computations spill to disk.
+        threads: Number of DuckDB's threads.
+        scratch: Folder for temporary files; Spark workers must reach it under the same path.
+        show: Called with the name of each stage.
 
     Raises:
-        BadInput: A table or its engine is not there, or cannot be used; names the remedy.
-        WorkFailed: The engine failed.
+        BadInput: If a table or its engine is missing or cannot be used.
+        WorkFailed: If the engine fails.
     """
-    locations = [Location.parse(nodes), Location.parse(edges)]
+    servers = {_server_of(name) for name in (nodes, edges)}
+    if len(servers) > 1:
+        raise BadInput(
+            f"{nodes} and {edges} are in different places; give both tables of one Spark cluster, "
+            "or neither"
+        )
+    (server,) = servers
     if not scratch.is_dir():
-        raise BadInput(f"{scratch} is no folder for temporary files; make it, or give --scratch")
-    with (
-        TemporaryDirectory(prefix=".crossgcn-", dir=scratch.resolve()) as folder,
-        open_engine(locations, Path(folder), memory_limit, threads) as engine,
-    ):
-        show("reading the nodes")
-        rows_of_nodes, rows_of_edges = map(engine.open, locations, ("nodes", "edges"))
-        sample = _read(engine, rows_of_edges.limit(SAMPLE_ROWS), edges, "edges")
-        table = _read(engine, rows_of_nodes, nodes, "nodes")
-        plan = make_plan(table, sample, choices)
-        tables = CheckedTables(table, None, plan)
-        problems = check_tables(tables)
-        refuse_errors(problems, table.name)
-        show("reading the edges")
-        ids = table.frame[plan.id_column].tolist()
-        edge_index, weights = number_edges(engine, rows_of_edges, edges, plan, ids, directed)
-    show("encoding the nodes")  # DuckDB has given back its memory
+        raise BadInput(f"{scratch}: no such folder for temporary files; make it or give --scratch")
+    with TemporaryDirectory(prefix=".crossgcn-", dir=scratch.resolve()) as name:
+        folder = Path(name)
+        connected = _duckdb(folder, memory_limit, threads) if server is None else _spark(server)
+        with connected as backend:
+            engine = Engine(server, backend, folder)
+            show("reading the nodes")
+            rows_of_nodes, rows_of_edges = engine.open(nodes, "nodes"), engine.open(edges, "edges")
+            sample = _read(engine, rows_of_edges.limit(SAMPLE_ROWS), edges, "edges")
+            table = _read(engine, rows_of_nodes, nodes, "nodes")
+            plan = make_plan(table, sample, choices)
+            tables = CheckedTables(table, None, plan)
+            refuse_errors(tables)
+            show("reading the edges")
+            ids = table.frame[plan.id_column].tolist()
+            edge_index, weights = number_edges(engine, rows_of_edges, edges, plan, ids, directed)
+    show("encoding the nodes")  # after DuckDB has released its memory
     edge_weight = None if plan.weight_column is None else weights
-    return encode_graph(tables, problems, edge_index, edge_weight, directed=directed)
+    return encode_graph(tables, edge_index, edge_weight, directed=directed)
+
+
+def _server_of(name: str) -> str | None:
+    """Return the address of a Spark master, or ``None`` for a table that DuckDB reads."""
+    place, _, table = name.partition("::")
+    if not place.startswith(SPARK):
+        return None
+    if not table:
+        raise BadInput(
+            f"{name} names no table; give {name}::TABLE, or {name}::/FOLDER with Parquet files "
+            "that every worker can read"
+        )
+    return place
 
 
 def _read(engine: Engine, table: ir.Table, name: str, role: str) -> Table:
-    """Read a table into memory as text, as files are read."""
+    """Read a table into memory as text."""
     frame = engine.compute(table, role).to_pandas(types_mapper=pd.ArrowDtype)
     return read_table(make_table(frame, name), role)
 
@@ -106,30 +125,32 @@ def _read(engine: Engine, table: ir.Table, name: str, role: str) -> Table:
 def number_edges(
     engine: Engine, edges: ir.Table, name: str, plan: TablePlan, ids: Sequence[str], directed: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return each edge once as positions of its ends ``[2, edges]``, and its mean weight.
+    """Return unique edges as row numbers of their ends ``[2, edges]``, and their mean weights.
 
-    Self-loops are left out. Of an undirected edge, the lower position is first.
+    Self-loops are removed. Undirected edges have the lower row number first.
     """
     import ibis
 
-    columns, weight = [str(plan.source_column), str(plan.destination_column)], plan.weight_column
+    columns, weight = [str(plan.source_column), str(plan.destination_column)], ibis.literal(1.0)
+    if plan.weight_column is not None:
+        written = edges[plan.weight_column]
+        cast = written.try_cast if written.type().is_string() else written.cast
+        weight = cast("float64")
     rows = pa.table({"node": np.arange(len(ids)), "id": pa.array(ids, pa.string())})
     numbered = engine.write(rows, "ids")
-    found = edges.select(
-        first=edges[columns[0]].cast("string"),
-        second=edges[columns[1]].cast("string"),
-        weight=ibis.literal(1.0) if weight is None else _as_number(edges[weight]),
-    )
+    ends = [edges[column].cast("string") for column in columns]
+    found = edges.select(first=ends[0], second=ends[1], weight=weight)
     for end, position in (("first", "source"), ("second", "target")):
         side = numbered.select(id="id", **{position: "node"})
         found = found.left_join(side, [(end, "id")]).drop("id")
-    ends = found.source, found.target
+    source, target = found.source, found.target
     if not directed:
         is_descending = found.source > found.target
-        ends = is_descending.ifelse(*ends[::-1]), is_descending.ifelse(*ends)
+        source = is_descending.ifelse(found.target, found.source)
+        target = is_descending.ifelse(found.source, found.target)
     fits = (found.weight >= 0) & (found.weight <= MOST_WEIGHT)
     mean = fits.fill_null(False).ifelse(found.weight, np.nan).mean().cast("float32")
-    pairs = found.group_by(source=ends[0], target=ends[1])
+    pairs = found.group_by(source=source, target=target)
     unique = engine.compute(pairs.aggregate(weight=mean), "unique")
     if unique["source"].null_count or unique["target"].null_count:
         _refuse_unknown_ends(engine, found, name, columns)
@@ -137,8 +158,8 @@ def number_edges(
     num_wrong = np.isnan(weights).sum()
     if num_wrong:
         raise BadInput(
-            f"{name}, column {weight}: {num_wrong:,} edges have no weight from 0 to "
-            f"{MOST_WEIGHT:g}; correct them, or leave them out in a new table"
+            f"{name}, column {plan.weight_column}: {num_wrong:,} edges have no weight between 0 "
+            f"and {MOST_WEIGHT:g}; correct or delete them"
         )
     index = np.stack([unique["source"].to_numpy(), unique["target"].to_numpy()])
     is_edge = index[0] != index[1]
@@ -146,153 +167,104 @@ def number_edges(
 
 
 def _refuse_unknown_ends(engine: Engine, found: ir.Table, name: str, columns: list[str]) -> None:
-    for column, end, position in (
-        (columns[0], "first", "source"),
-        (columns[1], "second", "target"),
-    ):
+    positions = ("source", "target")
+    for column, end, position in zip(columns, ("first", "second"), positions, strict=True):
         lost = found.filter(found[position].isnull())
-        some = engine.compute(
-            lost.aggregate(value=lost[end].min(), number=lost.count()), f"lost-{end}"
-        )
-        value, number = (some[each][0].as_py() for each in some.column_names)
-        if number:
+        counted = lost.aggregate(value=lost[end].min(), number=lost.count())
+        (some,) = engine.compute(counted, f"lost-{end}").to_pylist()
+        if some["number"]:
+            shown = "an empty cell" if some["value"] is None else quote(some["value"])
             raise BadInput(
-                f"{name}, column {column}: {'an empty cell' if value is None else quote(value)} "
-                f"is the id of no node ({number:,} such); add the node, or leave such edges out in "
-                "a new table"
+                f"{name}, column {column}: {shown} is not the id of a node ({some['number']:,} "
+                "such edges); add the node, or delete these edges"
             )
-
-
-def _as_number(column: ir.Column) -> ir.Value:
-    return column.try_cast("float64") if column.type().is_string() else column.cast("float64")
-
-
-@dataclass(frozen=True)
-class Location:
-    """Where a table is, as the user wrote it.
-
-    Attributes:
-        server: Address of a Spark master; ``None`` for DuckDB.
-        path: File or folder; in Spark, one that every worker can read.
-        table: Name of a table in a DuckDB file or in Spark.
-    """
-
-    text: str
-    server: str | None = None
-    path: str | None = None
-    table: str | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Location:
-        """Read ``file.parquet``, ``folder``, ``file.duckdb::table`` or ``spark://host:7077::table``.
-
-        In Spark, a name with a slash is that of a file or folder of Parquet.
-        """
-        place, _, table = text.partition("::")
-        if place.startswith(SPARK):
-            if not table:
-                raise BadInput(
-                    f"{text} names no table; give {text}::TABLE, or {text}::/FOLDER with Parquet "
-                    "files that every worker can read"
-                )
-            return cls(text, place, table) if "/" in table else cls(text, place, None, table)
-        path = Path(place)
-        if not path.exists():
-            raise BadInput(f"{path} does not exist; give a file, a folder of Parquet, or {SPARK}…")
-        is_database = path.suffix.lower() in DATABASES
-        if is_database != bool(table):
-            wanted = f"give {path}::TABLE" if is_database else "only a DuckDB file has tables"
-            raise BadInput(f"{text}: {wanted}; DuckDB files end in {', '.join(DATABASES)}")
-        if path.is_dir() and not any(path.rglob("*.parquet")):
-            raise BadInput(f"{path} is a folder without files that end in .parquet; give another")
-        return cls(text, None, place, table or None)
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A connection, and a folder for what it computes.
+    """A connection to DuckDB or Spark, and a folder for its results.
 
     Attributes:
         server: Address of a Spark master; ``None`` for DuckDB.
-        backend: The connection of Ibis.
-        scratch: Folder for Parquet files; workers of Spark must see it under the same path.
+        backend: The Ibis connection.
+        scratch: Folder for Parquet files; Spark workers must reach it under the same path.
     """
 
     server: str | None
     backend: Any
     scratch: Path
 
-    def open(self, location: Location, role: str) -> ir.Table:
-        """Return a table; refuse one that is not there."""
+    def open(self, name: str, role: str) -> ir.Table:
+        """Open a table by its name, as given to :func:`load_engine_tables`."""
+        place, _, table = name.partition("::")
         remedy = "give a table that it can read"
-        with self._reporting(BadInput, f"{location.text} cannot be opened", remedy):
-            if location.table is not None:
-                table = self._open_named(location, location.table)
+        with self._reporting(BadInput, f"{name} cannot be opened", remedy):
+            if self.server is None:
+                found = self._open_duckdb(Path(place), table, role)
+            elif "/" in table:
+                found = self.backend.read_parquet(table)
             else:
-                table = self._open_file(Path(str(location.path)), role)
-            return table.rename(str.strip)
+                schema, _, table = table.rpartition(".")
+                hint = f", or give {place}::/FOLDER with Parquet files"
+                where = {"database": schema} if schema else {}
+                _require(name, table, self.backend.list_tables(**where), hint)
+                found = self.backend.table(table, **where)
+            return found.rename(str.strip)
 
-    def write(self, rows: pa.Table, name: str) -> ir.Table:
-        """Give the engine a table that is in memory."""
-        pq.write_table(rows, self.scratch / f"{name}.parquet")
-        with self._at_work():
-            return self.backend.read_parquet(self._stored(name))
-
-    def compute(self, table: ir.Table, name: str) -> pa.Table:
-        """Compute a table through files, because Spark limits what is sent directly."""
-        with self._at_work():
-            self.backend.to_parquet(table, self._stored(name))
-        return pq.read_table(self.scratch / f"{name}.parquet")
-
-    def _stored(self, name: str) -> str:
-        path = self.scratch / f"{name}.parquet"
-        return str(path) if self.server is None else path.as_uri()
-
-    def _open_file(self, path: Path, role: str) -> ir.Table:
-        if self.server is not None:
-            return self.backend.read_parquet(str(path))
+    def _open_duckdb(self, path: Path, table: str, role: str) -> ir.Table:
+        if path.suffix.lower() in DATABASES:
+            schema, _, table = table.rpartition(".")
+            catalog = f"of_{zlib.crc32(bytes(path.resolve())):x}"
+            file = "'" + str(path.resolve()).replace("'", "''") + "'"
+            self.backend.con.execute(f"ATTACH IF NOT EXISTS {file} AS {catalog} (READ_ONLY)")
+            where = (catalog, schema or "main")
+            found = self.backend.con.execute(
+                "SELECT table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
+                "AND (table_catalog, table_schema) = (?, ?)",
+                where,
+            )
+            known = [each for (each,) in found.fetchall()]
+            hint = f"; give tables as {path}::TABLE (views are not run)"
+            _require(str(path), table, known, hint)
+            return self.backend.table(table, database=where)
+        if table:
+            raise BadInput(
+                f"{path}::{table}: only a DuckDB file has tables, and its name ends in .duckdb"
+            )
         if path.is_dir():
             return self.backend.read_parquet(f"{escape(str(path))}/**/*.parquet")
         if path.name.lower().endswith(PARQUET):
             return self.backend.read_parquet(escape(str(path)))
-        # Text and workbooks go through memory, so that cells are what training reads in them.
+        # Text and workbooks are read in memory, so that cells are parsed as in training.
         cells = read_table(path, role).frame
         return self.write(pa.Table.from_pandas(cells, preserve_index=False), f"read-{role}")
 
-    def _open_named(self, location: Location, table: str) -> ir.Table:
-        schema, _, name = table.rpartition(".")
-        if self.server is None:
-            path = str(Path(str(location.path)).resolve())
-            catalog = f"of_{zlib.crc32(path.encode()):x}"
-            file = "'" + path.replace("'", "''") + "'"
-            self.backend.con.execute(f"ATTACH IF NOT EXISTS {file} AS {catalog} (READ_ONLY)")
-            where: dict[str, Any] = {"database": (catalog, schema or "main")}
-            found = self.backend.con.execute(
-                "SELECT table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
-                "AND (table_catalog, table_schema) = (?, ?)",
-                where["database"],
-            )
-            known, hint = [each for (each,) in found.fetchall()], "; views are not run"
-        else:
-            where = {"database": schema} if schema else {}
-            known = self.backend.list_tables(**where)
-            hint = f", or give {self.server}::/FOLDER with Parquet files"
-        if name not in known:
-            others = ", ".join(sorted(known)[:20])
-            remedy = f"there are {others}: give one of them" if others else "there are none"
-            raise BadInput(f"{location.text}: there is no table {name!r}; {remedy}{hint}")
-        return self.backend.table(name, **where)
+    def write(self, rows: pa.Table, name: str) -> ir.Table:
+        """Pass a table in memory to the engine, through a file."""
+        pq.write_table(rows, self.scratch / f"{name}.parquet")
+        with self._reporting():
+            return self.backend.read_parquet(self._location(name))
 
-    def _at_work(self) -> AbstractContextManager[None]:
-        """Report a computation that failed."""
-        remedy = f"give it more --memory, or more room in --scratch {self.scratch}"
-        return self._reporting(WorkFailed, "the work could not be finished", remedy)
+    def compute(self, table: ir.Table, name: str) -> pa.Table:
+        """Compute a table, and return it through a file, since Spark limits direct transfers."""
+        with self._reporting():
+            self.backend.to_parquet(table, self._location(name))
+        return pq.read_table(self.scratch / f"{name}.parquet")
+
+    def _location(self, name: str) -> str:
+        path = self.scratch / f"{name}.parquet"
+        return str(path) if self.server is None else path.as_uri()
 
     @contextmanager
-    def _reporting(self, kind: type[CrossGCNError], what: str, remedy: str) -> Iterator[None]:
-        """Report an error of the engine as one of ours; every backend raises others."""
+    def _reporting(
+        self,
+        kind: type[CrossGCNError] = WorkFailed,
+        what: str = "the work could not be finished",
+        remedy: str = "give it more --memory, or more room in --scratch",
+    ) -> Iterator[None]:
+        """Convert errors of the engine to ``kind``; each backend has its own error types."""
         try:
-            with _ignoring_notes():
+            with _hiding_deprecations():
                 yield
         except (CrossGCNError, OSError):
             raise
@@ -301,24 +273,17 @@ class Engine:
             raise kind(f"{what} by {engine} ({_first_line(error)}); {remedy}") from error
 
 
-@contextmanager
-def open_engine(
-    locations: Sequence[Location], scratch: Path, memory_limit: int, threads: int
-) -> Iterator[Engine]:
-    """Connect to the engine of some tables: embedded DuckDB, or a Spark cluster.
+def _require(place: str, table: str, known: list[str], hint: str) -> None:
+    """Raise an error that lists the known tables if ``table`` is not one of them."""
+    if table not in known:
+        others = ", ".join(sorted(known)[:20])
+        remedy = f"there are {others}: give one of them" if others else "there are none"
+        raise BadInput(f"{place}: there is no table {table!r}; {remedy}{hint}")
 
-    Args:
-        memory_limit: Bytes that DuckDB may take; more is done on disk, in ``scratch``.
-        threads: Of DuckDB.
-    """
-    servers = {location.server for location in locations}
-    if len(servers) > 1:
-        both = " and ".join(location.text for location in locations)
-        raise BadInput(f"{both} are in different places; give two tables of one Spark, or none")
-    (server,) = servers
-    if server is not None:
-        yield from _open_spark(server, scratch)
-        return
+
+@contextmanager
+def _duckdb(scratch: Path, memory_limit: int, threads: int) -> Iterator[Any]:
+    """Connect to embedded DuckDB, which spills to disk beyond its memory limit."""
     backend = _import_ibis("duckdb", "duckdb").duckdb.connect(
         memory_limit=f"{memory_limit >> 20}MiB",
         threads=threads,
@@ -326,12 +291,13 @@ def open_engine(
         autoinstall_known_extensions=False,
     )
     try:
-        yield Engine(None, backend, scratch)
+        yield backend
     finally:
         backend.disconnect()
 
 
-def _open_spark(server: str, scratch: Path) -> Iterator[Engine]:
+@contextmanager
+def _spark(server: str) -> Iterator[Any]:
     _check_answers(server)
     ibis = _import_ibis("pyspark", "spark")
     from pyspark.sql import SparkSession
@@ -347,14 +313,14 @@ def _open_spark(server: str, scratch: Path) -> Iterator[Engine]:
             "the cluster with the Spark of 'pip show pyspark'"
         ) from None
     try:
-        yield Engine(server, ibis.pyspark.connect(session), scratch)
+        yield ibis.pyspark.connect(session)
     finally:
         if is_ours:
             session.stop()
 
 
 def _check_answers(server: str) -> None:
-    """Refuse a master that does not answer: Spark itself would try for a minute."""
+    """Raise an error if a master does not answer; Spark itself would retry for a minute."""
     host, _, port = server.removeprefix(SPARK).split(",")[0].rpartition(":")
     try:
         with socket.create_connection((host, int(port)), CONNECT_SECONDS):
@@ -368,7 +334,7 @@ def _check_answers(server: str) -> None:
 
 def _import_ibis(package: str, extra: str) -> Any:
     try:
-        with _ignoring_notes():
+        with _hiding_deprecations():
             import_module(package)
             import_module(f"ibis.backends.{package}")
     except ImportError as error:
@@ -379,8 +345,8 @@ def _import_ibis(package: str, extra: str) -> Any:
 
 
 @contextmanager
-def _ignoring_notes() -> Iterator[None]:
-    """Hide notes for the developers of Ibis and PySpark, about functions of other versions."""
+def _hiding_deprecations() -> Iterator[None]:
+    """Hide deprecation warnings meant for the developers of Ibis and PySpark."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)

@@ -1,11 +1,11 @@
-"""Feature matrices, the names of their columns, and what a model's inputs and outputs mean."""
+"""Feature matrices, feature names, and the saved description of a model's inputs and outputs."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -24,24 +24,18 @@ def csr_tensor(
 ) -> Tensor:
     """Build a torch sparse CSR matrix, check it, and suppress torch's two warnings.
 
-    Torch warns with the first matrix of a process that CSR is in beta, and that invariants are
-    not checked. Here they are checked.
+    Torch warns once per process that CSR is in beta and that invariants are not checked. This
+    function checks them.
     """
+    indices, values = torch.as_tensor(indices, dtype=torch.int64), torch.as_tensor(values)
+    if not values.numel():  # torch 2.10 rejects empty tensors from NumPy, whose stride is 0
+        indices, values = indices.new_empty(len(indices)), values.new_empty(0)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse (CSR tensor|invariant checks)", UserWarning)
         # Leaving this context turns checks off explicitly, so torch does not warn about it later.
         with torch.sparse.check_sparse_tensor_invariants():  # type: ignore[no-untyped-call]
-            return torch.sparse_csr_tensor(
-                torch.as_tensor(indptr, dtype=torch.int64),
-                _with_stride(torch.as_tensor(indices, dtype=torch.int64)),
-                _with_stride(torch.as_tensor(values)),
-                size=shape,
-            )
-
-
-def _with_stride(entries: Tensor) -> Tensor:
-    """Replace an empty tensor of NumPy's, whose stride of 0 is refused by torch 2.10."""
-    return entries if entries.numel() else entries.new_empty(0)
+            indptr = torch.as_tensor(indptr, dtype=torch.int64)
+            return torch.sparse_csr_tensor(indptr, indices, values, size=shape)
 
 
 def row_normalise(x: Tensor) -> Tensor:
@@ -58,7 +52,7 @@ def row_normalise(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class FeatureSpace:
-    """Names of the features, all different, and the field of each.
+    """Unique names of the features, and the field of each.
 
     A field is a column of the user's table. Its features are categories such as
     ``gender=female``, ranges of numbers such as ``age=[20, 25)``, or the number ``age`` itself.
@@ -71,8 +65,8 @@ class FeatureSpace:
     def __post_init__(self) -> None:
         if len(self.names) != len(self.fields):
             raise BadInput(
-                f"{len(self.names)} features have names, but {len(self.fields)} have a field: "
-                "give one of each per feature"
+                f"there are {len(self.names)} names but {len(self.fields)} fields: give one of "
+                "each per feature"
             )
 
     def __len__(self) -> int:
@@ -91,9 +85,9 @@ class FeatureSpace:
 
 @dataclass(frozen=True)
 class Preprocess:
-    """What the inputs and outputs of a model mean; saved beside its weights as ``preprocess.json``.
+    """Classes, features and table encoding of a model, saved as ``preprocess.json``.
 
-    Names of classes, in the order of the scores, and of features; how a table is encoded.
+    Classes are in the order of the scores.
     """
 
     classes: tuple[str, ...]
@@ -119,16 +113,24 @@ class Preprocess:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read what :meth:`to_json` returned."""
-        try:
-            saved = _Saved.model_validate(content)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "all of it"
-            raise BadInput(f"the description of the inputs is damaged at {where}") from None
+        saved = read_saved(_Saved, content, "the description of the inputs")
         space = None
         if saved.feature_names is not None:
             space = FeatureSpace(saved.feature_names, saved.fields or saved.feature_names)
         return cls(saved.classes, space, saved.encoding, saved.extra)
+
+
+Saved = TypeVar("Saved", bound=BaseModel)
+
+
+def read_saved(model: type[Saved], content: Any, what: str) -> Saved:
+    """Validate content that was saved with a model; raise an error if a type is wrong."""
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "all of it"
+        raise BadInput(f"{what} is damaged at {where} ({first['msg']}); train again") from None
 
 
 class _Saved(BaseModel):

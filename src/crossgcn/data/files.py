@@ -1,10 +1,10 @@
-"""Read regular files only, and replace files as a whole or not at all."""
+"""Read regular files only, and write files atomically."""
 
 from __future__ import annotations
 
 import csv
-import errno
 import hashlib
+import io
 import json
 import os
 import zipfile
@@ -22,19 +22,29 @@ from crossgcn.errors import BadInput, WorkFailed
 if TYPE_CHECKING:
     import pandas as pd
 
-PART = ".part"
-"""Ending of a file that is not complete yet."""
+Arrays = dict[str, NDArray[Any]]
+
+LOCK, PART = ".lock", ".part"
+"""Name of a folder's lock file, and suffix of incomplete files."""
+
+_UNPACKED_BYTES, _UNPACKED_RATIO = 1 << 30, 100
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces ``path`` on success.
 
-    It is flushed to disk before it is renamed. If the block raises an error, it is removed, and a
-    file at ``path`` stays as it was; what a killed process left is overwritten. A link is followed.
+    The temporary file is flushed to disk before it is renamed. If the block raises an error, it is
+    deleted, and ``path`` is unchanged. Symbolic links are followed.
+
+    Raises:
+        BadInput: If the folder does not exist or ``path`` is not a regular file.
+        WorkFailed: If the file cannot be written.
     """
     if path.is_symlink():
         path = path.resolve()
+    if not path.parent.is_dir():
+        raise BadInput(f"{path}: its folder does not exist; make {path.parent} first")
     if path.exists() and not path.is_file():
         raise BadInput(f"{path}: exists and is not a regular file; give another path")
     temporary = path.with_name(f".{path.name}{PART}")
@@ -45,20 +55,16 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        error.filename = str(path)  # a full disk does not say which file was written
-        raise
+        raise WorkFailed(f"{path}: could not be written ({error.strerror or error})") from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
-LOCK = ".lock"
-
-
 @contextmanager
 def holding(folder: Path) -> Iterator[None]:
-    """Make a folder and lock it for this process, until the block ends or the process dies.
+    """Create a folder, and lock it until the block ends or the process dies.
 
-    A process may lock a folder that it holds once more.
+    The lock is reentrant within a process.
 
     Raises:
         BadInput: If another process holds it.
@@ -79,21 +85,21 @@ def holding(folder: Path) -> Iterator[None]:
         yield
     finally:
         if lock.lock_counter == 1:
-            with suppress(OSError):  # before the lock is released: another process's file stays
+            with suppress(OSError):  # after the release, the file may be another process's lock
                 (folder / LOCK).unlink()
         lock.release()
 
 
 def is_empty(folder: Path) -> bool:
-    """Return whether a folder holds nothing but a lock and what killed processes left."""
+    """Return whether a folder holds at most a lock and incomplete files."""
     return all(path.name == LOCK or path.suffix == PART for path in folder.iterdir())
 
 
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file atomically."""
+    # File names that are not valid UTF-8 contain lone surrogates.
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     with replacing(path) as file:
-        # A file name that is no UTF-8 is a text with halves of surrogate pairs.
-        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         file.write(text.encode("utf-8", "surrogatepass"))
 
 
@@ -102,9 +108,9 @@ def read_json_object(path: Path, if_missing: str, if_damaged: str) -> dict[str, 
 
     ``if_missing`` and ``if_damaged`` are remedies for the error messages.
     """
+    if path.exists() and not path.is_file():  # opening a pipe would block
+        raise BadInput(f"{path}: cannot be read (not a regular file); {if_missing}")
     try:
-        if path.exists() and not path.is_file():  # opening a pipe would block
-            raise OSError(errno.EINVAL, "not a regular file")
         content = json.loads(path.read_bytes())
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); {if_missing}") from None
@@ -120,10 +126,7 @@ def write_hashed_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_hashed_json(path: Path, if_missing: str, if_damaged: str) -> dict[str, Any]:
-    """Read an object from :func:`write_hashed_json`, without its hash; refuse a changed one.
-
-    ``if_missing`` and ``if_damaged`` are remedies for the error messages.
-    """
+    """Read what :func:`write_hashed_json` wrote, without the hash; refuse changed content."""
     content = read_json_object(path, if_missing, if_damaged)
     if content.pop("sha256", None) != sha256_of_json(content):
         raise _changed(path, if_damaged)
@@ -131,19 +134,16 @@ def read_hashed_json(path: Path, if_missing: str, if_damaged: str) -> dict[str, 
 
 
 def sha256_of_json(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of an object, whatever the order of its keys."""
+    """Return the SHA-256 of an object; the order of its keys does not matter."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def sha256_of_file(path: Path) -> str | None:
-    """Return the SHA-256 of a file, or ``None`` if it cannot be read."""
-    try:
-        if not path.is_file():  # opening a pipe would block
-            return None
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
+    """Return the SHA-256 of a file, or ``None`` if it is not there."""
+    if not path.is_file():  # opening a pipe would block
         return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sha256_of_files(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
@@ -161,13 +161,8 @@ def refuse_changed_files(folder: Path, hashes: Mapping[str, str | None], remedy:
 def _changed(path: Path, remedy: str) -> BadInput:
     return BadInput(
         f"{path}: is not what was written there (it is missing, changed or cut short: its SHA-256 "
-        f"is another one); {remedy}"
+        f"differs); {remedy}"
     )
-
-
-Arrays = dict[str, NDArray[Any]]
-
-_UNPACKED_BYTES, _UNPACKED_RATIO = 1 << 30, 100
 
 
 def read_npz(path: Path) -> Arrays:
@@ -179,19 +174,12 @@ def read_npz(path: Path) -> Arrays:
     try:
         with zipfile.ZipFile(path) as archive:
             check_unpacked(path, sum(info.file_size for info in archive.infolist()))
-            for info in archive.infolist():
-                member = info.filename
-                with archive.open(info) as file:
-                    array = np.lib.format.read_array(file, allow_pickle=False)
-                    if file.read(1):  # the end must be reached for the checksum to be compared
-                        raise ValueError("more bytes than its header says")
-                arrays[member.removesuffix(".npy")] = array.astype(
-                    array.dtype.newbyteorder("="), copy=False
-                )
+            for member in archive.namelist():
+                content = io.BytesIO(archive.read(member))  # compares the checksum
+                array = np.lib.format.read_array(content, allow_pickle=False)
+                arrays[member.removesuffix(".npy")] = array
     except BadInput:
         raise
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from error
     except Exception as error:  # a damaged header can raise any error
         where = f"array {member!r}" if member else "its list of arrays"
         raise BadInput(
@@ -202,7 +190,7 @@ def read_npz(path: Path) -> Arrays:
 
 
 def check_unpacked(path: Path, unpacked: int) -> None:
-    """Refuse a small archive with a huge content."""
+    """Refuse an archive that unpacks to more bytes than :func:`unpack_limit`."""
     if unpacked > unpack_limit(path):
         raise BadInput(
             f"{path}: {path.stat().st_size:,} bytes unpack to {unpacked:,} or more, which exceeds "
@@ -217,15 +205,10 @@ def unpack_limit(path: Path) -> int:
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays to a compressed ``.npz`` file, atomically and with reproducible bytes."""
-    try:
-        with replacing(path) as file:
-            contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-            # Every entry has the same time, so the same arrays give the same bytes.
-            np.savez_compressed(file, **contiguous)  # type: ignore[arg-type]
-    except FileNotFoundError as error:
-        raise BadInput(f"{path}: its folder does not exist; make {path.parent} first") from error
-    except OSError as error:
-        raise WorkFailed(f"{path}: could not be written ({error.strerror or error})") from error
+    with replacing(path) as file:
+        contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        # NumPy gives all entries the same timestamp, so equal arrays give equal bytes.
+        np.savez_compressed(file, **contiguous)  # type: ignore[arg-type]
 
 
 def write_table(path: Path, frame: pd.DataFrame) -> None:
@@ -235,14 +218,10 @@ def write_table(path: Path, frame: pd.DataFrame) -> None:
         raise BadInput(
             f"{path}: cannot tell the format from the name; end it in .csv or in .parquet"
         )
-    if not path.parent.is_dir():
-        raise BadInput(f"{path}: there is no folder {path.parent}; make it, or write elsewhere")
-    if path.is_dir():
-        raise BadInput(f"{path}: is a folder; give the name of a file in it")
     with replacing(path) as file:
         if ending == ".csv":
             text: str = frame.to_csv(index=False, lineterminator="\n")
-            if "\r" in text:  # at a carriage return without quotes, readers would end the row
+            if "\r" in text:  # readers end a row at an unquoted carriage return
                 text = frame.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
             file.write(text.encode())
             return

@@ -1,15 +1,43 @@
-"""Check a PyG graph, and bring it to the canonical form that the package works with."""
+"""Check graphs, convert them to the canonical form, and read and write graph files.
+
+A graph file is one ``.npz`` with these arrays:
+
+================  ==========================  =======================================
+array             kind                        meaning
+================  ==========================  =======================================
+``x``             numbers [N, D]              dense features, or instead of it the four
+``x_indptr``      integers [N + 1]            ... of a CSR matrix: where rows start
+``x_indices``     integers [nnz]              ... column of each value
+``x_data``        numbers [nnz]               ... the values
+``x_shape``       integers [2]                ... N and D
+``edge_index``    integers [2, E]             ends of each edge; one direction is enough
+``edge_weight``   numbers [E], optional       weight of each edge, not negative; default 1
+``directed``      one boolean, optional       true if edges lead from the first to the
+                                              second end
+``y``             integers or floats [N]      class of each node, -1 if unlabelled; or
+                                              number to predict, NaN if unknown
+``num_classes``   one integer, optional       needed if a class has no labelled node
+``roles``         integers [S, N], optional   one row per split: 0 none, 1 train,
+                                              2 validation, 3 test
+``train_mask``    booleans [N] or [N, S],     with ``val_mask`` and ``test_mask``,
+                  optional                    instead of ``roles``
+================  ==========================  =======================================
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import coalesce, to_undirected
 
 from crossgcn.data.features import csr_tensor
+from crossgcn.data.files import Arrays, read_npz, write_npz
 from crossgcn.data.tables.cells import MOST_WEIGHT
 from crossgcn.errors import BadInput
 
@@ -20,21 +48,23 @@ MASK_NAMES = ("train_mask", "val_mask", "test_mask")
 """Masks as PyG names them, in the order of the roles 1 to 3."""
 
 MOST_FEATURE = 1e18
-"""The largest absolute value of a feature: squares of larger ones exceed 32-bit floats."""
+"""The largest absolute value of a feature; squares of larger ones overflow 32-bit floats."""
 
 MOST_CLASSES = 1000
-"""So many classes are allowed even in a graph of fewer nodes."""
+"""Maximum number of classes, unless the graph has more nodes."""
+
+_CSR_NAMES = ("x_indptr", "x_indices", "x_data", "x_shape")
+_NAMES = ("x", "edge_index", "edge_weight", "y", "roles", *MASK_NAMES)
 
 
 def canonical_graph(data: Data, where: str = "data") -> Data:
     """Check a graph and return its canonical form.
 
-    Edges are undirected, unique and sorted, and self-loops stay; with ``directed=True`` they
-    keep their direction. An edge given several times gets the mean of its weights. Features and
-    weights are 32-bit floats. PyG's masks (``train_mask``, ``val_mask``, ``test_mask``) become
-    ``roles``, one row per split, and missing ``name`` and ``num_classes`` are added. The
-    canonical form of a canonical graph is the same graph. Float labels are numbers to predict;
-    ``num_classes`` is then 1.
+    Edges become undirected, unique and sorted; with ``directed=True`` they keep their direction.
+    Self-loops are kept. Repeated edges get the mean of their weights. Features and weights become
+    32-bit floats. PyG's masks (``train_mask``, ``val_mask``, ``test_mask``) become ``roles``, one
+    row per split. Missing ``name`` and ``num_classes`` are added. Float labels are numbers to
+    predict, with ``num_classes=1``. A graph in canonical form does not change.
 
     Args:
         data: At least ``x``, ``edge_index`` and ``y``; it is not changed. Weights
@@ -42,22 +72,23 @@ def canonical_graph(data: Data, where: str = "data") -> Data:
         where: What to call the graph in messages, and its name if it has none.
 
     Raises:
-        BadInput: Names the tensor, the position, the value and the remedy.
+        BadInput: If a tensor is invalid; the message names position, value and remedy.
     """
     x = _features(data.x, where)
-    y, num_classes = _labels(data, x.shape[0], where)
-    directed = getattr(data, "directed", None) is True
-    edge_index, edge_weight = _edges(data, x.shape[0], directed, where)
+    num_nodes = x.shape[0]
+    y, num_classes = _labels(data, num_nodes, where)
+    directed = data.get("directed") is True
+    edge_index, edge_weight = _edges(data, num_nodes, directed, where)
     return Data(
         x=x,
         edge_index=edge_index,
         edge_weight=edge_weight,
         y=y,
-        name=getattr(data, "name", where),
+        name=data.get("name", where),
         num_classes=num_classes,
-        num_nodes=x.shape[0],
+        num_nodes=num_nodes,
         directed=directed or None,
-        roles=_roles(data, x.shape[0], where),
+        roles=_roles(data, num_nodes, where),
     )
 
 
@@ -67,7 +98,7 @@ def is_labelled(y: Tensor) -> Tensor:
 
 
 def _require(fits: bool, name: str, value: object, wanted: str, where: str) -> None:
-    """Refuse what is missing, or of another type or shape than it must be."""
+    """Raise an error that describes ``value`` and what is wanted, unless it fits."""
     if fits:
         return
     found = "missing" if value is None else f"of type {type(value).__name__}"
@@ -78,7 +109,7 @@ def _require(fits: bool, name: str, value: object, wanted: str, where: str) -> N
 
 
 def _refuse(wrong: Tensor, name: str, values: Tensor, remedy: str, where: str) -> None:
-    """Refuse a tensor with a wrong element, by the position and the value of the first."""
+    """Raise an error that names the first wrong element, if there is one."""
     places = torch.nonzero(wrong)
     if len(places):
         place = places[0].tolist()
@@ -91,35 +122,28 @@ def _features(x: Any, where: str) -> Tensor:
     fits = isinstance(x, Tensor) and x.dim() == 2 and x.layout in (torch.strided, torch.sparse_csr)
     wanted = "float [nodes, features], dense or x.to_sparse_csr(), with at least one of each"
     _require(fits and min(x.shape) > 0, "x", x, wanted, where)
-    if x.layout == torch.strided:
-        x = values = x.float()
-    else:
-        if x.dtype != torch.float32:
-            x = csr_tensor(x.crow_indices(), x.col_indices(), x.values().float(), tuple(x.shape))
-        values = x.values()
-    bad = ~torch.isfinite(values)
+    is_sparse = x.layout == torch.sparse_csr
+    values = (x.values() if is_sparse else x).float()
+    if not is_sparse:
+        x = values
+    elif x.dtype != torch.float32:
+        x = csr_tensor(x.crow_indices(), x.col_indices(), values, tuple(x.shape))
+    bad = ~(values.abs() <= MOST_FEATURE)
     if bad.any():
-        is_sparse = x.layout == torch.sparse_csr
         places = x.to_sparse_coo().indices().t()[bad] if is_sparse else bad.nonzero()
         row, column = places[0].tolist()
         raise BadInput(
-            f"{where}: x row {row}, column {column} is {float(values[bad][0])} "
-            f"({len(places)} such in all); replace missing values, and any that no 32-bit float "
-            "can hold, by finite numbers"
-        )
-    largest = float(values.abs().max()) if values.numel() else 0.0
-    if largest > MOST_FEATURE:
-        raise BadInput(
-            f"{where}: x goes up to {largest:g}, whose products no 32-bit float can hold; scale "
-            "the features, for example to mean 0 and deviation 1"
+            f"{where}: x row {row}, column {column} is {float(values[bad][0]):g} "
+            f"({len(places)} such in all); replace missing values by finite numbers, and scale "
+            f"features beyond {MOST_FEATURE:g}, whose products overflow 32-bit floats"
         )
     features: Tensor = x
     return features
 
 
 def _labels(data: Data, num_nodes: int, where: str) -> tuple[Tensor, int]:
-    """Return the labels, and the number of classes: 1 for numbers."""
-    y, num_classes = data.y, getattr(data, "num_classes", None)
+    """Return the labels and the number of classes, which is 1 for numbers to predict."""
+    y, num_classes = data.y, data.get("num_classes")
     fits = isinstance(y, Tensor) and (y.dtype == torch.int64 or y.is_floating_point())
     wanted = f"int64 [{num_nodes}], -1 for unlabelled; or float, NaN for unlabelled"
     _require(fits and y.shape == (num_nodes,), "y", y, wanted, where)
@@ -131,43 +155,40 @@ def _labels(data: Data, num_nodes: int, where: str) -> tuple[Tensor, int]:
             )
         _refuse(y.isinf(), "y", y, "give a finite number, or NaN where it is unknown", where)
         return y, 1
-    _refuse(y < -1, "y", y, "labels are 0, 1, 2, ..., and -1 for unlabelled", where)
-    if num_classes is None:
-        num_classes = int(y.max()) + 1
+    num_classes = int(y.max()) + 1 if num_classes is None else num_classes
     if num_classes > max(num_nodes, MOST_CLASSES):
         raise BadInput(
             f"{where}: there are {num_classes:,} classes but {num_nodes:,} nodes; number the "
             "classes 0, 1, 2, ... without gaps"
         )
-    remedy = f"num_classes is {num_classes}: raise it, or use labels below it"
-    _refuse(y >= num_classes, "y", y, remedy, where)
+    remedy = (
+        f"labels are 0, 1, 2, ..., and -1 for unlabelled, and num_classes is {num_classes}: raise "
+        "it, or use labels below it"
+    )
+    _refuse((y < -1) | (y >= num_classes), "y", y, remedy, where)
     return y, num_classes
 
 
 def _edges(data: Data, num_nodes: int, directed: bool, where: str) -> tuple[Tensor, Tensor | None]:
     """Return unique edges and their weights; those of a directed graph are sorted by target."""
-    ends, weight = data.edge_index, getattr(data, "edge_weight", None)
+    ends, weight = data.edge_index, data.get("edge_weight")
     fits = isinstance(ends, Tensor) and ends.dim() == 2 and ends.shape[0] == 2
     _require(fits and ends.dtype == torch.int64, "edge_index", ends, "int64 [2, edges]", where)
     remedy = f"the graph has {num_nodes} nodes: use 0 to {num_nodes - 1}, or add rows to x"
     _refuse((ends < 0) | (ends >= num_nodes), "edge_index", ends, remedy, where)
     if weight is None:
-        if directed:
-            return coalesce(ends, num_nodes=num_nodes, sort_by_row=False), None
-        return to_undirected(ends, num_nodes=num_nodes), None
+        if not directed:
+            return to_undirected(ends, num_nodes=num_nodes), None
+        return coalesce(ends, num_nodes=num_nodes, sort_by_row=False), None
     fits = isinstance(weight, Tensor) and weight.shape == ends.shape[1:]
     _require(fits, "edge_weight", weight, f"float [{ends.shape[1]}], one per edge", where)
     weight = weight.float()
     remedy = (
-        "weights are finite and not negative, because adjacencies are normalised by the root of "
-        "their sums"
+        f"weights must be finite, not negative and at most {MOST_WEIGHT:g}, because adjacencies "
+        "are normalised by the root of their sums; divide all weights by the largest if needed"
     )
-    _refuse(~torch.isfinite(weight) | (weight < 0), "edge_weight", weight, remedy, where)
-    remedy = (
-        f"sums of more than {MOST_WEIGHT:g} exceed 32-bit floats: divide all weights by the most"
-    )
-    _refuse(weight > MOST_WEIGHT, "edge_weight", weight, remedy, where)
-    # Averaged in one direction only, so that both directions get the same bits.
+    _refuse(~((weight >= 0) & (weight <= MOST_WEIGHT)), "edge_weight", weight, remedy, where)
+    # Average one direction only, so that both directions get identical weights.
     ends = ends if directed else ends.sort(dim=0).values
     ends, weight = coalesce(
         ends, weight.double(), num_nodes, reduce="mean", sort_by_row=not directed
@@ -179,9 +200,8 @@ def _edges(data: Data, num_nodes: int, directed: bool, where: str) -> tuple[Tens
 
 def _roles(data: Data, num_nodes: int, where: str) -> Tensor | None:
     """Return the splits of a graph, ``[S, N]`` in int8, from ``roles`` or from its masks."""
-    roles = getattr(data, "roles", None)
-    masks = {name: getattr(data, name, None) for name in MASK_NAMES}
-    given = [name for name, mask in masks.items() if mask is not None]
+    roles, masks = data.get("roles"), [data.get(name) for name in MASK_NAMES]
+    given = [name for name, mask in zip(MASK_NAMES, masks, strict=True) if mask is not None]
     if given and roles is not None:
         raise BadInput(f"{where}: has both roles and {given[0]}; keep one of the two")
     if given:
@@ -197,22 +217,106 @@ def _roles(data: Data, num_nodes: int, where: str) -> Tensor | None:
     return narrow
 
 
-def _roles_of_masks(masks: dict[str, Any], num_nodes: int, where: str) -> Tensor:
-    """Return roles; a mask ``[N, S]`` has a column per split, a mask ``[N]`` is for all."""
-    for name, mask in masks.items():
-        fits = isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.dim() in (1, 2)
-        wanted = f"booleans [{num_nodes}] or [{num_nodes}, splits], as all of {', '.join(masks)}"
-        _require(fits and mask.shape[0] == num_nodes, name, mask, wanted, where)
-    columns = [mask.reshape(num_nodes, -1) for mask in masks.values()]
-    num_splits = max(mask.shape[1] for mask in columns)
-    for name, mask in zip(masks, columns, strict=True):
-        wanted = f"one column, or one for each of {num_splits} splits as in another mask"
-        _require(mask.shape[1] in (1, num_splits), name, mask, wanted, where)
-    stacked = torch.stack([mask.expand(num_nodes, num_splits).t() for mask in columns])
+def _roles_of_masks(masks: list[Any], num_nodes: int, where: str) -> Tensor:
+    """Convert masks to roles; ``[N, S]`` has one column per split, ``[N]`` is for all splits."""
+    shapes = [mask.shape for mask in masks if isinstance(mask, Tensor) and mask.dim() == 2]
+    num_splits = max((shape[1] for shape in shapes), default=1)
+    wanted = (
+        f"booleans [{num_nodes}] or [{num_nodes}, {num_splits}], as all of {', '.join(MASK_NAMES)}"
+    )
+    for name, mask in zip(MASK_NAMES, masks, strict=True):
+        fits = isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.dim() > 0
+        fits = fits and len(mask) == num_nodes and mask[0].numel() in (1, num_splits)
+        _require(fits, name, mask, wanted, where)
+    columns = [mask.reshape(num_nodes, -1).t().expand(num_splits, num_nodes) for mask in masks]
+    stacked = torch.stack(columns)
     for split, node in torch.nonzero(stacked.sum(0) > 1)[:1].tolist():
         first, second = (MASK_NAMES[at] for at in torch.nonzero(stacked[:, split, node])[:2, 0])
         raise BadInput(
             f"{where}: split {split}, node {node} is in {first} and in {second}; a node has one "
-            "role, clear it in one of the two"
+            "role: remove it from one of the two"
         )
     return (stacked * torch.tensor([1, 2, 3]).view(3, 1, 1)).sum(0).to(torch.int8)
+
+
+def read_graph(path: Path | str) -> Data:
+    """Read a graph file, whose arrays :mod:`crossgcn.data.graph` lists.
+
+    Returns:
+        The canonical form of the graph (:func:`~crossgcn.data.canonical_graph`), named after the
+        file. Features are not normalised.
+
+    Raises:
+        BadInput: If the file is invalid; the message names array, position, value and remedy.
+    """
+    path = Path(path)
+    arrays = read_npz(path)
+    parts: dict[str, Any] = {
+        name: _as_tensor(arrays[name], name, path) for name in _NAMES if name in arrays
+    }
+    if "x" not in arrays:
+        parts["x"] = _sparse_features(arrays, path)
+    for name, kinds, wanted in (("num_classes", "iu", "integer"), ("directed", "b", "boolean")):
+        if name in arrays:
+            if arrays[name].dtype.kind not in kinds or arrays[name].size != 1:
+                raise _wrong(arrays[name], name, path, f"one {wanted}")
+            parts[name] = arrays[name].item()
+    return canonical_graph(Data(**parts, name=path.stem), str(path))
+
+
+def save_graph(path: Path | str, data: Data) -> None:
+    """Write the canonical form of a graph to an ``.npz`` file; equal graphs give equal bytes.
+
+    An existing file is replaced only when the new one is complete.
+    """
+    data = canonical_graph(data, "the graph to save")
+    x: Tensor = data.x
+    if x.layout == torch.sparse_csr:
+        index = np.int32 if max(x.shape[1], len(x.values())) < 2**31 else np.int64
+        arrays: Arrays = {
+            "x_indptr": x.crow_indices().numpy(force=True).astype(index),
+            "x_indices": x.col_indices().numpy(force=True).astype(index),
+            "x_data": x.values().numpy(force=True),
+            "x_shape": np.array(x.shape, np.int64),
+        }
+    else:
+        arrays = {"x": x.numpy(force=True)}
+    for name in ("edge_index", "edge_weight", "directed", "y", "num_classes", "roles"):
+        value = data.get(name)
+        if value is not None:
+            arrays[name] = torch.as_tensor(value).numpy(force=True)
+    write_npz(Path(path), arrays)
+
+
+def _as_tensor(array: NDArray[Any], name: str, path: Path) -> Tensor:
+    """Convert an array to a tensor of booleans, int64, float32 or float64."""
+    floats = np.float32 if array.dtype.itemsize <= 4 else np.float64
+    kinds = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": floats}
+    if array.dtype.kind not in kinds:
+        raise _wrong(array, name, path, "numbers or booleans")
+    return torch.from_numpy(array.astype(kinds[array.dtype.kind], copy=False))
+
+
+def _wrong(array: NDArray[Any], name: str, path: Path, wanted: str) -> BadInput:
+    return BadInput(f"{path}: {name} is {array.dtype} {list(array.shape)}; it must be {wanted}")
+
+
+def _sparse_features(arrays: Arrays, path: Path) -> Tensor:
+    missing = [name for name in _CSR_NAMES if name not in arrays]
+    if missing:
+        raise BadInput(
+            f"{path}: no features: add x, or all of {', '.join(_CSR_NAMES)} "
+            f"({', '.join(missing)} missing; it has {', '.join(arrays) or 'no array'})"
+        )
+    indptr, indices, values, shape = (_as_tensor(arrays[n], n, path) for n in _CSR_NAMES)
+    try:
+        if any(part.dtype != torch.int64 for part in (indptr, indices, shape)):
+            raise ValueError("row starts, columns and shape are integers")
+        num_rows, num_columns = shape.tolist()
+        return csr_tensor(indptr, indices, values.float(), (num_rows, num_columns))
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise BadInput(
+            f"{path}: {', '.join(_CSR_NAMES)} of shape {shape.tolist()} are not a CSR matrix "
+            f"({str(error).splitlines()[0]}); write those of a scipy.sparse.csr_array after its "
+            "sum_duplicates()"
+        ) from None

@@ -14,11 +14,9 @@ from torch_geometric.data import Data
 from crossgcn.data.datasets.catalogue import locate_splits
 from crossgcn.data.files import read_npz
 from crossgcn.data.graph import ROLE_NAMES, is_labelled
-from crossgcn.errors import BadInput, unknown_name
+from crossgcn.errors import BadInput, check_count, unknown_name
 
 PROTOCOLS = ("random", "authors", "public", "stratified")
-
-MOST_SPLITS = 10_000
 
 NUM_RANDOM_SPLITS = 20
 TRAIN_PER_CLASS = 20
@@ -33,7 +31,7 @@ LABELS_SHA256 = {
     "cora": "d0018d7ffd314eb25a4904973f2c7eb1b7be135d668de42d453714724f8e9d03",
     "pubmed": "973a30d7c0567fe67fb9026058f1105859f87d44981b7b88992d648877d174c7",
 }
-"""Of ``y`` as little-endian 64-bit integers, -1 for unlabelled."""
+"""SHA-256 of ``y`` as little-endian 64-bit integers, with -1 for unlabelled nodes."""
 
 
 @dataclass(frozen=True)
@@ -56,29 +54,28 @@ def make_splits(
     """Make the splits of a protocol, and check each.
 
     - ``random`` takes validation and test nodes from row 0 of ``data.roles`` and draws training
-      nodes class by class from the other labelled ones.
+      nodes class by class from the other labelled nodes.
     - ``authors`` takes the twenty splits released with the paper.
-    - ``public`` takes the rows of ``data.roles``; a single one as often as is asked for.
-    - ``stratified`` needs no roles: it divides the labelled nodes of each class anew in every
-      split, 60 % to train, 20 % to validate and 20 % to test.
+    - ``public`` takes the rows of ``data.roles``; a single row is repeated ``num_splits`` times.
+    - ``stratified`` needs no roles. In every split it divides the labelled nodes of each class at
+      random: 60 % to train, 20 % to validate and 20 % to test.
 
     A drawn split depends on ``seed`` and its index only, not on the number of splits.
 
     Args:
         data: A graph from :func:`~crossgcn.data.load_dataset`.
-        num_splits: By default 20, 5 stratified ones, or all there are.
+        num_splits: By default 20 for ``random``, 5 for ``stratified``, else all that exist.
         train: Training nodes per class: by default 20 for ``random`` and all for
             ``stratified``. ``"all"``, under any protocol, trains on every labelled node outside
             validation and test.
     """
-    _check_request(protocol, num_splits, train, seed)
+    _check_request(protocol, num_splits, train)
     if protocol == "random":
         rows = [_graph_roles(data)[0]] * (num_splits or NUM_RANDOM_SPLITS)
         train = train or TRAIN_PER_CLASS
     elif protocol == "stratified":
         count = num_splits or NUM_STRATIFIED_SPLITS
         rows = [_stratify(data, seed, index) for index in range(count)]
-        train = train or "all"
     else:
         rows = list(_authors_roles(data) if protocol == "authors" else _graph_roles(data))
         num_splits = num_splits or len(rows)
@@ -88,7 +85,7 @@ def make_splits(
             owner = "the authors released" if protocol == "authors" else f"{data.name} has"
             raise BadInput(
                 f"num_splits is {num_splits}, but {owner} {len(rows)} split(s); ask for at most "
-                f"{len(rows)}, or have others drawn with --splits random or stratified"
+                f"{len(rows)}, or draw splits with --splits random or stratified"
             )
         rows = rows[:num_splits]
         train = "all" if train == "all" else None
@@ -96,60 +93,54 @@ def make_splits(
         rows = [torch.where(row < 2, is_labelled(data.y), row) for row in rows]
     elif train is not None:
         rows = [_draw_training(row, data, train, seed, i) for i, row in enumerate(rows)]
-    splits = [Split(*(torch.nonzero(row == role).flatten() for role in (1, 2, 3))) for row in rows]
-    for index, split in enumerate(splits):
-        _check_split(split, data, f"{data.name}, {protocol} split {index}")
-    return splits
+    return [
+        _check_split(row, data, f"{data.name}, {protocol} split {index}")
+        for index, row in enumerate(rows)
+    ]
 
 
 def _check_request(
-    protocol: str, num_splits: int | None, train: int | Literal["all"] | None, seed: int
+    protocol: str, num_splits: int | None, train: int | Literal["all"] | None
 ) -> None:
     if protocol not in PROTOCOLS:
         raise unknown_name("split protocol", protocol, PROTOCOLS)
-    if num_splits is not None and not 1 <= num_splits <= MOST_SPLITS:
-        raise BadInput(
-            f"num_splits is {num_splits:,}; ask for 1 to {MOST_SPLITS:,}, and give another "
-            "--seed for more"
-        )
-    if seed < 0:
-        raise BadInput(f"seed is {seed}; give 0 or more")
-    if not isinstance(train, int):
+    if num_splits is not None:
+        check_count("num_splits", num_splits)
+    if train is None or train == "all":
         return
-    if train < 1:
-        raise BadInput(f"train is {train}; give nodes per class, at least 1, or 'all'")
+    check_count("train", train, "nodes per class, or 'all'")
     if protocol == "public" or (protocol == "authors" and train != TRAIN_PER_CLASS):
         raise BadInput(
-            f"train is {train}, but {protocol} splits bring their own training nodes; leave it "
-            "out, or use --splits random, or --train all"
+            f"train is {train}, but {protocol} splits bring their own training nodes; leave "
+            "--train out, or use --splits random or --train all"
         )
 
 
-def _check_split(split: Split, data: Data, where: str) -> None:
-    """Refuse a split with an empty set, an unlabelled node, or a class that no node trains."""
-    for name in ROLE_NAMES[1:]:
-        nodes: Tensor = getattr(split, name)
+def _check_split(roles: Tensor, data: Data, where: str) -> Split:
+    """Refuse a split with an empty set, an unlabelled node, or a class without training nodes."""
+    sets = [torch.nonzero(roles == role).flatten() for role in (1, 2, 3)]
+    for name, nodes in zip(ROLE_NAMES[1:], sets, strict=True):
         if len(nodes) == 0:
             raise BadInput(f"{where}: no {name} nodes; give at least one")
         for node in nodes[~is_labelled(data.y[nodes])][:1].tolist():
             raise BadInput(f"{where}: {name} node {node} has no label; take it out of every role")
-    if data.y.is_floating_point():
-        return
-    counts = torch.bincount(data.y[split.train], minlength=data.num_classes)
-    for label in torch.nonzero(counts == 0).flatten()[:1].tolist():
-        raise BadInput(
-            f"{where}: class {label} of 0 to {data.num_classes - 1} has no training node; add one, "
-            "or number the classes without gaps"
-        )
+    if not data.y.is_floating_point():
+        counts = torch.bincount(data.y[sets[0]], minlength=data.num_classes)
+        for label in torch.nonzero(counts == 0).flatten()[:1].tolist():
+            raise BadInput(
+                f"{where}: class {label} of 0 to {data.num_classes - 1} has no training node; add "
+                "one, or number the classes without gaps"
+            )
+    return Split(*sets)
 
 
 def _graph_roles(data: Data) -> Tensor:
-    roles: Tensor | None = getattr(data, "roles", None)
+    roles: Tensor | None = data.get("roles")
     if roles is None:
         raise BadInput(
-            f"{data.name}: the graph has no roles, so nothing says which nodes validate and test; "
-            "add roles [splits, nodes] to its file (1 train, 2 validation, 3 test), or use "
-            "--splits stratified"
+            f"{data.name}: the graph has no roles, which name the validation and test nodes; add "
+            "roles [splits, nodes] to its file (1 train, 2 validation, 3 test), or use --splits "
+            "stratified"
         )
     return roles
 
@@ -168,7 +159,7 @@ def _authors_roles(data: Data) -> Tensor:
 
 
 def _stratify(data: Data, seed: int, index: int) -> Tensor:
-    """Return roles that divide each class by itself, so all sets have classes in proportion."""
+    """Divide each class separately, so that all three sets have the same class proportions."""
     generator = np.random.default_rng([seed, index])
     roles = torch.zeros(len(data.y), dtype=torch.int8)
     labels = torch.where(is_labelled(data.y), 0, -1) if data.y.is_floating_point() else data.y
@@ -178,7 +169,7 @@ def _stratify(data: Data, seed: int, index: int) -> Tensor:
             what = f"class {label}" if data.num_classes > 1 else "the target"
             raise BadInput(
                 f"{data.name}: {what} has {len(nodes)} labelled nodes, and needs at least 3 "
-                "to train, validate and test; label more of them, or join it with another class"
+                "to train, validate and test; label more of them, or merge it with another class"
             )
         test = max(1, round(TEST_SHARE * len(nodes)))
         validation = max(1, round(VALIDATION_SHARE * len(nodes)))
@@ -190,7 +181,7 @@ def _stratify(data: Data, seed: int, index: int) -> Tensor:
 
 
 def _draw_training(roles: Tensor, data: Data, per_class: int, seed: int, index: int) -> Tensor:
-    """Replace the training nodes by some that are drawn from each class."""
+    """Replace the training nodes by ``per_class`` random nodes of each class."""
     if data.y.is_floating_point():
         raise BadInput(
             f"{data.name}: train is {per_class} nodes per class, but the target is a number; "

@@ -22,15 +22,18 @@ from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace, Preprocess
 from crossgcn.data.files import refuse_changed_files, sha256_of_files
-from crossgcn.data.graph_file import read_graph, save_graph
+from crossgcn.data.graph import read_graph, save_graph
 from crossgcn.data.splits import Split
+from crossgcn.data.tables.graph import as_matrix
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.estimator.graph_input import RowGraph, graph_of_rows, read_names
 from crossgcn.estimator.labels import (
     Labels,
+    expand,
     hold_out,
     read_known,
     read_targets,
+    refuse_contradictions,
     weigh_rows,
 )
 from crossgcn.experiments.predict import class_scores
@@ -38,6 +41,7 @@ from crossgcn.graph.neighbourhood import NeighbourLabels
 from crossgcn.models.catalogue import first_layer_crosses, get_preset, has_orders
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.calibration import Answers, Misses
 from crossgcn.training.config import RunConfig
 from crossgcn.training.loop import Diverged
 from crossgcn.training.metrics import DEFAULT_METRICS, METRICS, check_metric, task_of_outputs
@@ -53,8 +57,6 @@ _SCORE_ARGUMENTS = GRAPH_ARGUMENTS | {"edge_index": False}
 
 _EPOCHS_WITHOUT_VALIDATION = 30
 """Epochs of a model of neighbourhoods that no held-out rows stop early."""
-
-_CHOSEN_BY_TUNING = ("dropout", "weight_decay", "learning_rate")
 
 _GRAPH = "fitted_graph.npz"
 """The graph whose nodes the rows of a saved estimator are."""
@@ -76,7 +78,6 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
     hidden_channels: int | None = None
     order: int | Sequence[int] | None = None
     order_weights: str | Sequence[float] | None = None
-    first_order: str | None = None
     aggregate_first: bool | None = None
     bias: bool | None = None
     dropout: float | None = None
@@ -84,6 +85,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
     label_features: bool | None = None
     bags: int | None = None
     columns: int | str | None = None
+    crosses: int | str | None = None
     tuning: int | None = None
     epochs: int | None = None
     patience: int | None = None
@@ -115,8 +117,6 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
                 of ``graph``. One of:
 
                 - integers ``[2, edges]``, an array or a tensor;
-                - a square sparse matrix of SciPy, whose values are weights of edges unless all
-                  are 1;
                 - PyG's ``Data``, with weights as its ``edge_weight`` (``edge_attr`` is not read).
                   If it has features ``x``, its nodes are the graph, and ``X`` are some of them:
                   all in order, or those whose numbers are the ``node_index`` or the index of a
@@ -148,13 +148,18 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         if self.validation_fraction is not None:
             strata = None if classes is None else classes[targets[rows]]
             rows, held_out = hold_out(rows, strata, self.validation_fraction, config.seed)
-        nodes, num_outputs = torch.from_numpy(places), 1 if classes is None else len(classes)
-        unknown = torch.nan if classes is None else -1
-        y_nodes = torch.full((len(graph.names),), unknown, dtype=targets.dtype)
-        y_nodes[nodes] = targets
-        preprocess = self._preprocess(classes)
+        nodes, data = torch.from_numpy(places), graph.data
+        data.num_classes = 1 if classes is None else len(classes)
+        data.y = expand(targets, nodes, len(graph.names))
+        columns = getattr(self, "feature_names_in_", None)
+        space = (
+            FeatureSpace.unnamed(self.n_features_in_)
+            if columns is None
+            else FeatureSpace.named(list(columns))
+        )
+        preprocess = Preprocess(("target",) if classes is None else tuple(map(str, classes)), space)
         trainer = Trainer(
-            graph.to_data(y_nodes, num_outputs),
+            data,
             [Split(nodes[rows], nodes[held_out], nodes[:0])],
             device=self.device,
             preprocess=preprocess,
@@ -170,42 +175,36 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
                 f"{error.reason}; standardise X (StandardScaler in a Pipeline), or lower "
                 "learning_rate or order"
             ) from None
-        if _reads_labels(model):
-            shown = torch.full_like(y_nodes, unknown)
-            shown[nodes[rows]] = y_nodes[nodes[rows]]
-            graph = graph.with_labels(shown, num_outputs)
+        data.y = expand(targets[rows], nodes[rows], len(graph.names))
         model.load_state_dict(result.state)
         self.model_: NodeClassifier = model.cpu().eval()
         self.preset_ = config.model
+        units = result.chosen.get("settings", {}).get("hidden_channels", config.hidden_channels)
         self.settings_: dict[str, Any] = config.model_dump(
             mode="json", include=set(config.model_settings())
-        )
+        ) | {"hidden_channels": units}
         self.graph_: RowGraph | None = graph if graph.has_edges else None
         self.n_iter_ = len(result.history)
         self.best_epoch_ = result.best_epoch
         self.loss_curve_ = [epoch.train_loss for epoch in result.history]
         self.validation_scores_: list[float] | None = None
         self.validation_rows_: NDArray[np.int64] | None = None
+        self.misses_: Misses | None = None
         if len(held_out):
             sign = METRICS[config.metric or "accuracy"].sign
             self.validation_scores_ = [sign * e.validation_score for e in result.history]
             self.validation_rows_ = held_out.numpy()
+            scores = class_scores(self.model_, data, nodes[held_out], self._labels(self.graph_))
+            self.misses_ = Misses.measure(targets[held_out].numpy(), *(s.numpy() for s in scores))
         self.columns_: list[str] | None = result.chosen.get("columns")
         self.columns_path_: list[tuple[int, float]] | None = result.chosen.get("path")
         if classes is not None:
             self.classes_: Labels = classes
         return self
 
-    def _preprocess(self, classes: Labels | None) -> Preprocess:
-        """Return the names of the classes and of the columns of ``X``."""
-        names = getattr(self, "feature_names_in_", None)
-        space = FeatureSpace.unnamed(self.n_features_in_)
-        if names is not None:
-            space = FeatureSpace.named(list(names))
-        return Preprocess(("target",) if classes is None else tuple(map(str, classes)), space)
-
     def _configure(self, classes: Labels | None, has_edges: bool) -> RunConfig:
         """Return the checked parameters, with the defaults for these targets and edges."""
+        refuse_contradictions(self.get_params())
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
@@ -219,17 +218,8 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         defaults: dict[str, Any] = {"dropout": 0.2}
         if not takes_hops:
             defaults["bias"] = True
-        if self.validation_fraction is None:
-            self._refuse_choices_by_validation()
-            if takes_hops:
-                defaults["epochs"] = _EPOCHS_WITHOUT_VALIDATION
-        if self.tuning is not None:
-            for name in _CHOSEN_BY_TUNING:
-                if settings[name] is not None:
-                    raise BadInput(
-                        f"{name} is {settings[name]!r}, but tuning chooses it; leave out tuning or "
-                        f"{name}"
-                    )
+        elif self.validation_fraction is None:
+            defaults["epochs"] = _EPOCHS_WITHOUT_VALIDATION
         if self.metric is not None:
             check_metric(self.metric, task)
         elif takes_hops or task == "regression":
@@ -240,21 +230,6 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         if config.order is None and has_orders(config.model):
             config = config.model_copy(update={"order": first_layer_crosses(2, config.num_layers)})
         return config
-
-    def _refuse_choices_by_validation(self) -> None:
-        """Refuse parameters that need held-out rows."""
-        needing = {
-            "patience": self.patience is not None,
-            "metric": self.metric is not None,
-            "columns": isinstance(self.columns, str) and self.columns == "auto",
-            "tuning": isinstance(self.tuning, int) and self.tuning > 1,
-        }
-        for name, needs_rows in needing.items():
-            if needs_rows:
-                raise BadInput(
-                    f"{name} is {getattr(self, name)!r}, but no rows are held out; give "
-                    f"validation_fraction, for example 0.2, or leave out {name}"
-                )
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
         """Return features as a 32-bit array or CSR matrix.
@@ -288,21 +263,26 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         score = accuracy_score if self.kind == "classifier" else r2_score
         return float(score(truth, predicted[known], sample_weight=weight))
 
-    def _score_rows(self, X: Any, edge_index: Any, node_index: Any) -> NDArray[np.float64]:
-        """Return the output of the model for every row, ``[rows, channels]``.
+    def _score_rows(
+        self, X: Any, edge_index: Any, node_index: Any
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the scores of rows, ``[rows, channels]``, and how far the bags of each differ."""
+        data, places, labels = self._locate(X, edge_index, node_index)
+        data.x = data.x.double()  # rounding must not depend on how many nodes are scored together
+        scores, spread = class_scores(self.model_, data, labels=labels)
+        return scores.numpy()[places], spread.numpy()[places]
 
-        It is computed in 64 bits, so that rounding does not depend on how many nodes are scored
-        together.
-        """
-        graph, places = self._locate(X, edge_index, node_index)
-        data = graph.to_data()
-        data.x = data.x.double()
-        return class_scores(self.model_, data, labels=graph.labels).numpy()[places]
+    def _answer(self, X: Any, edge_index: Any, node_index: Any, coverage: float) -> Answers:
+        """Return intervals or sets of classes, by how far the held-out rows are missed."""
+        check_is_fitted(self, "model_")
+        if self.misses_ is None:
+            raise BadInput("no rows were held out; give validation_fraction, for example 0.2")
+        return self.misses_.predict(*self._score_rows(X, edge_index, node_index), coverage)
 
     def _locate(
         self, X: Any, edge_index: Any, node_index: Any = None
-    ) -> tuple[RowGraph, NDArray[np.int64]]:
-        """Return the graph in which rows are scored, and the node that each row is.
+    ) -> tuple[Data, NDArray[np.int64], NeighbourLabels | None]:
+        """Return the graph in which rows are scored, the node of each row, and shown labels.
 
         Without edges, rows are nodes of the graph of the fit.
         """
@@ -312,41 +292,68 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         fitted = self.graph_
         if fitted is not None and edge_index is None:
             places = fitted.find(X, names)
-            return fitted.with_rows(X, places), places
+            return fitted.with_rows(X, places).data, places, self._labels(fitted)
         graph, places = graph_of_rows(X, names, edge_index, names_in_edges=node_index is not None)
         if fitted is None and graph.has_edges:
             raise BadInput(
                 "the model was fitted without edges and has no use for any; leave them out, or "
                 "give them to fit"
             )
-        if fitted is not None and fitted.labels is not None:
-            graph = graph.with_labels_of(fitted)
-            if graph.has_edges and not (graph.labels and graph.labels.known.any()):
-                warnings.warn(
-                    "no row of X is known as a training row, so the labels of neighbours are left "
-                    "out; give the training rows among X, all rows of the fit in their order, or "
-                    "with the node_index of the fit",
-                    stacklevel=4,
-                )
-        return graph, places
+        labels = self._labels(fitted, graph)
+        if labels is not None and graph.has_edges and not labels.known.any():
+            warnings.warn(
+                "no row of X is known as a training row, so the labels of neighbours are left "
+                "out; give the training rows among X, all rows of the fit in their order, or "
+                "with the node_index of the fit",
+                stacklevel=4,
+            )
+        return graph.data, places, labels
+
+    def _labels(
+        self, fitted: RowGraph | None, other: RowGraph | None = None
+    ) -> NeighbourLabels | None:
+        """Return the labels of training rows in the graph of the fit, or in another graph."""
+        sees_labels = isinstance(self.model_, CrossHops) and self.model_.plan.num_labels
+        if fitted is None or not sees_labels:
+            return None
+        return fitted.labels if other is None else fitted.labels_in(other)
 
     def explained_graph(
-        self, X: Any = None, edge_index: Any = None
-    ) -> tuple[Data, NDArray[np.int64] | None, NeighbourLabels | None]:
+        self, X: Any = None, edge_index: Any = None, node_index: Any = None
+    ) -> tuple[
+        Data,
+        NDArray[np.int64] | None,
+        NeighbourLabels | None,
+        tuple[Data, NeighbourLabels | None] | None,
+    ]:
         """Return a graph for :func:`crossgcn.explain`, the node of each row, and shown labels.
 
+        The last is the graph of the fit with its labels, if it is another graph. Features of
+        cross-hops are in 64 bits, as for ``predict``.
+
         Args:
-            X: As in ``predict``, likewise ``edge_index``; the graph of the fit by default.
+            X: As in ``predict``, likewise ``edge_index`` and ``node_index``; the graph of the fit
+                by default.
         """
         check_is_fitted(self, "model_")
-        graph, places = self.graph_, None
+        known, dtype = None, torch.float32
+        if isinstance(self.model_, CrossHops):
+            dtype = torch.float64
+        if self.graph_ is not None:
+            fit = copy(self.graph_.data)
+            fit.x = fit.x.to(dtype)
+            known = fit, self._labels(self.graph_)
         if X is not None:
-            graph, places = self._locate(X, edge_index)
-        if graph is None:
+            data, places, labels = self._locate(X, edge_index, node_index)
+            data.x = data.x.to(dtype)
+            if known and edge_index is None and not abs(as_matrix(data.x) - as_matrix(fit.x)).nnz:
+                known = None  # the rows of the fit, unchanged
+            return data, places, labels, known
+        if known is None:
             raise BadInput(
                 "the fit had no edges, so its graph was not kept; give the rows to explain"
             )
-        return graph.to_data(), places, graph.labels
+        return known[0], None, known[1], None
 
     def save(self, folder: Path | str) -> None:
         """Write the estimator to a folder, for :meth:`load`.
@@ -361,13 +368,12 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         parameters = self.get_params() | {"graph": None}
         if isinstance(parameters.get("class_weight"), Mapping):
             parameters["class_weight"] = list(parameters["class_weight"].items())
+        labels: Labels = getattr(self, "classes_", np.array(["target"]))
         extra: dict[str, Any] = {
-            self.kind: json.loads(json.dumps(parameters, default=_to_plain_python))
+            self.kind: json.loads(json.dumps(parameters, default=_to_plain_python)),
+            "labels": {"dtype": labels.dtype.str, "values": labels.tolist()},
+            "misses": self.misses_,
         }
-        classes = ["target"]
-        if self.kind == "classifier":
-            extra["labels"] = {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}
-            classes = list(map(str, self.classes_.tolist()))
         (folder / _GRAPH).unlink(missing_ok=True)
         if self.graph_ is not None:
             extra["rows"] = self.graph_.names.tolist()
@@ -376,8 +382,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
                     "nodes are named by neither numbers nor texts, so the graph cannot be saved"
                 )
             folder.mkdir(parents=True, exist_ok=True)
-            data = self.graph_.to_data(self.graph_.y, self.model_.num_outputs)
-            save_graph(folder / _GRAPH, data)
+            save_graph(folder / _GRAPH, self.graph_.data)
             extra["files"] = sha256_of_files(folder, [_GRAPH])
         space = None if columns is None else FeatureSpace.named(list(columns))
         save_model(
@@ -386,7 +391,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             preset=self.preset_,
             in_channels=self.n_features_in_,
             settings=self.settings_,
-            preprocess=Preprocess(tuple(classes), space, extra=extra),
+            preprocess=Preprocess(tuple(map(str, labels.tolist())), space, extra=extra),
         )
 
     @classmethod
@@ -417,13 +422,11 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
             labels = extra["labels"]
             loaded.classes_ = np.array(labels["values"], dtype=np.dtype(labels["dtype"]))
         loaded.graph_ = None
+        loaded.misses_ = Misses(*extra["misses"]) if extra.get("misses") else None
         if "files" in extra:
             again = "copy the whole folder again, or save the estimator again"
             refuse_changed_files(folder, extra["files"], again)
-            data = read_graph(folder / _GRAPH)
-            loaded.graph_ = RowGraph.from_data(data, pd.Index(extra["rows"]))
-            if _reads_labels(saved.model):
-                loaded.graph_ = loaded.graph_.with_labels(data.y, saved.model.num_outputs)
+            loaded.graph_ = RowGraph(pd.Index(extra["rows"]), read_graph(folder / _GRAPH))
         return loaded
 
     def __sklearn_clone__(self) -> Self:
@@ -438,11 +441,6 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _reads_labels(model: NodeClassifier) -> bool:
-    """Return whether a model reads the training labels of neighbours."""
-    return isinstance(model, CrossHops) and model.plan.num_labels > 0
 
 
 def _to_plain_python(value: Any) -> Any:

@@ -19,17 +19,12 @@ from crossgcn.estimator.labels import Labels
 class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[misc]
     """Classify rows by their features, crosses of features, and neighbours.
 
-    The graph is given to :meth:`fit` and kept. :meth:`predict` scores rows among their neighbours
-    in it: so the tools of scikit-learn, which pass no edges, predict with the graph. A row's node
-    is named
-
-    - by ``node_index``;
-    - by the index of ``X``, if it is a data frame whose index has a name or is not just 0, 1, 2,
-      ...;
-    - by its position, if ``X`` are the rows of the fit, unchanged and in order.
-
-    Other rows are refused. To predict new rows with their own graph, give ``edge_index`` to
-    :meth:`predict`.
+    The graph is given to :meth:`fit` and kept, and :meth:`predict` scores rows among their
+    neighbours in it, so the tools of scikit-learn, which pass no edges, predict with the graph.
+    The node that a row is, is told by ``node_index``; by the index of ``X``, if it is a data frame
+    whose index has a name or is not just 0, 1, 2, ...; or by its position, if ``X`` are the rows of
+    the fit, unchanged and in order. Other rows are refused. To predict new rows with a graph of
+    their own, give ``edge_index`` to :meth:`predict`.
 
     Rows whose label is ``-1``, NaN or ``None`` are part of the graph but not of the loss. (If all
     other labels are ``1``, then ``-1`` and ``1`` are the two classes. With more classes, give
@@ -43,15 +38,14 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
     of the fit. A row without neighbours of known label gets the mean label instead.
 
     Cross-validation selects rows of ``X``. Give the whole graph with the features of all nodes as
-    ``graph``, and the labelled rows as a data frame whose index is the number of each node; each
-    fold is then trained on all nodes, without the labels of the others::
+    ``graph``, or with metadata routing as ``edge_index``, and the labelled rows as a data frame
+    whose index is the number of each node; each fold is then trained on all nodes, without the
+    labels of the others::
 
         graph = Data(x=torch.from_numpy(X), edge_index=edge_index)
         rows = pd.DataFrame(X).iloc[labelled]
         search = GridSearchCV(CrossGCNClassifier(graph=graph), {"order": [1, 2]})
         search.fit(rows, y[labelled])
-
-    With metadata routing, ``edge_index=graph`` may be an argument of ``fit`` instead.
 
     Args:
         model: A preset, such as ``"cross-gcn"``, ``"cross-hops"``, ``"gcn"`` or ``"mlp"``. Where
@@ -63,7 +57,6 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
             first layer crosses pairs and the others nothing, so that every cross is one of the
             features.
         order_weights: How the orders are combined.
-        first_order: First-order term as in the paper (``"paper"``) or its released code.
         aggregate_first: Aggregate neighbours before the feature transformation.
         bias: Add a bias in each layer, as is done by default; ``"cross-hops"`` always has one.
         dropout: Dropout probability of a layer's input; 0.2 by default.
@@ -75,8 +68,10 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
             ``"cross-hops"``; 8 by default.
         columns: Columns that ``"cross-hops"`` reads; a feature of the row, of its neighbours or of
             two hops counts apart. A number; or ``"auto"``, the fewest, at most 16, whose score
-            on the held-out rows is within one standard error of the best, which needs
+            on the held-out rows is at most 0.3 standard errors below the best, which needs
             ``validation_fraction``; or ``"all"``, as is done by default.
+        crosses: Pairs of columns that ``"cross-hops"`` of order 2 multiplies where ``columns``
+            restricts it: a number, 24 by default, or ``"all"``.
         tuning: Settings of dropout, weight decay and start that ``"cross-hops"`` tries, 1 to 4;
             the held-out rows choose. Probabilities are then calibrated on these rows. By default
             nothing is tried, and ``dropout``, ``weight_decay`` and ``learning_rate`` are used.
@@ -110,6 +105,7 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         loss_curve_: Mean cross-entropy of the training rows in each epoch.
         validation_scores_: The metric on the held-out rows in each epoch, if there are any.
         validation_rows_: The held-out rows of ``X``, if there are any.
+        misses_: How far they are missed, for :meth:`predict_set`, if there are any.
         columns_: The columns that ``columns`` chose, the most important first: a name as in
             ``feature_names_in_`` (``x0``, ... without names), alone or after ``neighbours: `` or
             ``2 hops: ``. ``None`` if the model reads all columns.
@@ -137,20 +133,32 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         Without ``edge_index``, rows are found in the graph of the fit. With it, the arguments are
         those of :meth:`fit`, for these rows, which may be new ones.
         """
-        scores = self._score_rows(X, edge_index, node_index)
+        scores, _ = self._score_rows(X, edge_index, node_index)
         return scores if scores.shape[1] > 2 else scores[:, 1] - scores[:, 0]
 
     def predict_proba(
         self, X: Any, edge_index: Any = None, *, node_index: Any = None
     ) -> NDArray[np.float64]:
         """Return the probability of each class; for arguments see :meth:`decision_function`."""
-        scores = self._score_rows(X, edge_index, node_index)
+        scores, _ = self._score_rows(X, edge_index, node_index)
         return np.asarray(softmax(scores, axis=1))
 
     def predict(self, X: Any, edge_index: Any = None, *, node_index: Any = None) -> Labels:
         """Return the most probable class of each row, as :meth:`decision_function` takes them."""
-        scores = self._score_rows(X, edge_index, node_index)
+        scores, _ = self._score_rows(X, edge_index, node_index)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
+
+    def predict_set(
+        self, X: Any, edge_index: Any = None, *, node_index: Any = None, coverage: float = 0.9
+    ) -> list[Labels]:
+        """Return for each row classes that hold the true one with probability ``coverage``.
+
+        It is so for rows of the same population as the held-out ones, whose probabilities tell
+        which classes to leave out: give ``validation_fraction``. The most probable class is never
+        left out. ``coverage`` is 0.5 to 0.999; for the others see :meth:`decision_function`.
+        """
+        rows = self._answer(X, edge_index, node_index, coverage)
+        return [self.classes_[row] for row in rows]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -177,4 +185,15 @@ class CrossGCNRegressor(RegressorMixin, CrossGCNEstimator):  # type: ignore[misc
         Without ``edge_index``, rows are found in the graph of the fit. With it, the arguments are
         those of :meth:`fit`, for these rows, which may be new ones.
         """
-        return self._score_rows(X, edge_index, node_index)[:, 0]
+        return self._score_rows(X, edge_index, node_index)[0][:, 0]
+
+    def predict_interval(
+        self, X: Any, edge_index: Any = None, *, node_index: Any = None, coverage: float = 0.9
+    ) -> NDArray[np.float64]:
+        """Return intervals, ``[rows, 2]``, that hold the truth with probability ``coverage``.
+
+        It is so for rows of the same population as the held-out ones, whose errors tell how wide
+        intervals are: give ``validation_fraction``. They are wider where bags differ. ``coverage``
+        is 0.5 to 0.999; for the other arguments see :meth:`predict`.
+        """
+        return np.asarray(self._answer(X, edge_index, node_index, coverage))

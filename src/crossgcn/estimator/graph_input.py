@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,68 +25,50 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class RowGraph:
-    """A graph whose nodes have the features of rows.
+    """A graph whose nodes are rows.
 
     Attributes:
         names: The name of each node: its ``node_index``, its index in a data frame, or its number.
-        x: Features ``[nodes, features]``, an array or a SciPy CSR matrix, 32-bit.
-        edge_index: Edges between positions, undirected and unique.
-        edge_weight: Their weights, if there are any.
-        y: Targets of the training nodes of a fit, unknown for others, if neighbours see them.
-        labels: What neighbours see of the labels of training nodes.
+        data: The graph in canonical form. After a fit its ``y`` are the targets of the rows that
+            were trained on, unknown for all others.
     """
 
     names: Names[Any]
-    x: Any
-    edge_index: Tensor
-    edge_weight: Tensor | None = None
-    y: Tensor | None = None
-    labels: NeighbourLabels | None = None
+    data: Data
 
-    @classmethod
-    def from_data(cls, data: Data, names: Names[Any]) -> Self:
-        """Return a graph with checked, undirected and unique edges."""
-        unknown = torch.full((len(names),), -1)
-        given = Data(data.x, data.edge_index, edge_weight=data.get("edge_weight"), y=unknown)
-        checked = canonical_graph(given, "X")
-        x = checked.x.numpy() if checked.x.layout == torch.strided else as_matrix(checked.x)
-        return cls(names, x, checked.edge_index, checked.get("edge_weight"))
+    @property
+    def x(self) -> Any:
+        """Features ``[nodes, features]``, an array or a SciPy CSR matrix."""
+        x: Tensor = self.data.x
+        return x.numpy() if x.layout == torch.strided else as_matrix(x)
 
     @property
     def has_edges(self) -> bool:
         """Whether any two nodes are neighbours."""
-        return self.edge_index.numel() > 0
+        return bool(self.data.edge_index.numel())
 
-    def to_data(self, y: Tensor | None = None, num_classes: int | None = None) -> Data:
-        """Return features and edges as models are trained on them."""
-        return Data(
-            x=_as_tensor(self.x),
-            edge_index=self.edge_index,
-            edge_weight=self.edge_weight,
-            y=torch.full((len(self.names),), -1) if y is None else y,
-            num_nodes=len(self.names),
-            num_classes=num_classes,
-            name="X",
-        )
+    @property
+    def labels(self) -> NeighbourLabels:
+        """What neighbours see of the labels of training rows."""
+        y = self.data.y
+        labels = neighbour_labels(y, is_labelled(y).nonzero().flatten(), self.data.num_classes)
+        return labels._replace(prior=labels.values[labels.known].double().mean(dim=0))
 
-    def places_of(self, X: Any, names: Names[Any] | None) -> Places:
-        """Return the node that each row is, ``-1`` for a row that is not known.
+    def labels_in(self, other: RowGraph) -> NeighbourLabels:
+        """Return the labels of those nodes of another graph that are training rows of this one.
 
-        Rows are known by their names. An array has none, and the index 0, 1, 2, ... tells
-        nothing: such rows are nodes in order only if they are the same to the last bit: all nodes,
-        or with such an index the first ones.
+        Such a node has the name and the features of one here. Without names, all nodes have to be
+        the first ones here.
         """
-        if names is not None and _are_telling(names):
-            return np.asarray(self.names.get_indexer(names))
-        rows, nodes = X.shape[0], len(self.names)
-        fits = rows == nodes if names is None else rows <= nodes
-        if fits and not len(_differing_rows(self.x[:rows], X)):
-            return np.arange(rows)
-        return np.full(rows, -1)
+        places, labels = self._places_of(other.x, other.names), self.labels
+        shared = np.flatnonzero(places >= 0)
+        places[shared[_differing_rows(self.x[places[shared]], other.x[shared])]] = -1
+        known = labels.known[places] & torch.from_numpy(places >= 0)
+        return NeighbourLabels(labels.values[places], known, labels.prior)
 
     def find(self, X: Any, names: Names[Any] | None) -> Places:
         """Return the node that each row is; refuse rows that are not known."""
-        places = self.places_of(X, names)
+        places = self._places_of(X, names)
         lost = np.flatnonzero(places < 0)
         if not len(lost):
             return places
@@ -103,43 +86,39 @@ class RowGraph:
             "new rows"
         )
 
-    def with_rows(self, X: Any, places: Places) -> Self:
+    def _places_of(self, X: Any, names: Names[Any] | None) -> Places:
+        """Return the node that each row is, ``-1`` for a row that is not known.
+
+        Rows are known by their names. An array has none, and the index 0, 1, 2, ... tells
+        nothing: such rows are nodes in order only if they are the same to the last bit: all nodes,
+        or with such an index the first ones.
+        """
+        if names is not None and _are_telling(names):
+            return np.asarray(self.names.get_indexer(names))
+        rows, nodes = X.shape[0], len(self.names)
+        fits = rows == nodes if names is None else rows <= nodes
+        if fits and not len(_differing_rows(self.x[:rows], X)):
+            return np.arange(rows)
+        return np.full(rows, -1)
+
+    def with_rows(self, X: Any, places: Places) -> RowGraph:
         """Return the graph with these rows as features of their nodes."""
-        x: Any = self.x
-        if isinstance(x, np.ndarray):
-            x = x.copy()
-            x[places] = X if isinstance(X, np.ndarray) else X.toarray()
-        else:
-            order = np.arange(len(self.names))
-            order[places] = len(self.names) + np.arange(len(places))
-            x = sp.csr_array(sp.vstack([x, sp.csr_array(X)]))[order]
-        differing = _differing_rows(x[places], X)
+        x = self.x
+        order = np.arange(len(self.names))
+        order[places] = len(order) + np.arange(len(places))
+        stack: Any = (
+            np.vstack if isinstance(x, np.ndarray) and isinstance(X, np.ndarray) else sp.vstack
+        )
+        data = copy(self.data)
+        data.x = _as_tensor(stack([x, X])[order])
+        changed = RowGraph(self.names, data)
+        differing = _differing_rows(changed.x[places], X)
         if len(differing):
             raise BadInput(
                 f"row {differing[0]} of X is node {self.names[places[differing[0]]]!r}, as another "
                 "row with other features is; predict them one after another"
             )
-        return replace(self, x=x)
-
-    def with_labels(self, y: Tensor, num_classes: int) -> Self:
-        """Return the graph with targets of training nodes, which their neighbours see."""
-        labels = neighbour_labels(y, is_labelled(y).nonzero().flatten(), num_classes)
-        prior = labels.values[labels.known].double().mean(dim=0)
-        return replace(self, y=y, labels=labels._replace(prior=prior))
-
-    def with_labels_of(self, fitted: RowGraph) -> Self:
-        """Return the graph with the labels of those of its nodes that a fit was trained on.
-
-        Such a node has the name and the features of one of the fit. Without names, all nodes have
-        to be the first ones of the fit.
-        """
-        assert fitted.labels is not None
-        places = fitted.places_of(self.x, self.names)
-        shared = np.flatnonzero(places >= 0)
-        places[shared[_differing_rows(fitted.x[places[shared]], self.x[shared])]] = -1
-        known = fitted.labels.known[places] & torch.from_numpy(places >= 0)
-        labels = NeighbourLabels(fitted.labels.values[places], known, fitted.labels.prior)
-        return replace(self, labels=labels)
+        return changed
 
 
 def read_names(X: Any, node_index: Any) -> Names[Any] | None:
@@ -185,65 +164,54 @@ def graph_of_rows(
                 "X a node of its own"
             )
         names = None
-    data = _read_edges(edges, rows, names if names_in_edges else None)
-    data.x = _as_tensor(X)
-    names = pd.RangeIndex(rows) if names is None else names
-    return RowGraph.from_data(data, names), np.arange(rows)
+    graph = _read_edges(edges, _as_tensor(X), names if names_in_edges else None)
+    return RowGraph(pd.RangeIndex(rows) if names is None else names, graph), np.arange(rows)
 
 
-def _read_whole_graph(X: Any, names: Names[Any] | None, graph: Data) -> tuple[RowGraph, Places]:
+def _read_whole_graph(X: Any, names: Names[Any] | None, given: Data) -> tuple[RowGraph, Places]:
     """Read a graph with the features of all nodes, of which the rows of ``X`` are some."""
-    num_nodes = graph.x.shape[0]
-    data = _read_edges(graph, num_nodes, None)
-    data.x = graph.x.detach().cpu()
-    read = RowGraph.from_data(data, pd.RangeIndex(num_nodes))
+    x = given.x.detach().cpu()
+    graph = RowGraph(pd.RangeIndex(len(x)), _read_edges(given, x, None))
     remedy = "give the graph the features that X has, after all preprocessing"
-    if read.x.shape[1] != X.shape[1]:
+    if x.shape[1] != X.shape[1]:
         raise BadInput(
-            f"X has {X.shape[1]} columns, but the features of the graph {read.x.shape[1]}; {remedy}"
+            f"X has {X.shape[1]} columns, but the features of the graph {x.shape[1]}; {remedy}"
         )
-    places = read.find(X, names)
-    differing = _differing_rows(read.x[places], X)
+    places = graph.find(X, names)
+    differing = _differing_rows(graph.x[places], X)
     if len(differing):
         raise BadInput(
             f"row {differing[0]} of X has other features than its node of the graph "
             f"({len(differing)} such in all); {remedy}"
         )
-    return read, places
+    return graph, places
 
 
-def _read_edges(edges: Any, rows: int, names: Names[Any] | None) -> Data:
-    """Return edges between rows, and their weights if there are any.
+def _read_edges(edges: Any, x: Tensor, names: Names[Any] | None) -> Data:
+    """Return the graph of nodes with features ``x``, in canonical form and without labels.
 
     Args:
         names: The node that each row is, if not its position; edges to other nodes are left out.
     """
-    num_nodes, weights = None, None
-    if edges is None:
-        return Data(edge_index=torch.empty((2, 0), dtype=torch.long))
+    rows, num_nodes, weights = x.shape[0], None, None
     if isinstance(edges, Data):
         num_nodes, weights = edges.get("num_nodes"), edges.get("edge_weight")
         edges = edges.edge_index
-    elif sp.issparse(edges):
-        matrix = sp.coo_array(edges)  # type: ignore[call-overload]
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-        num_nodes, edges = max(matrix.shape), np.stack(matrix.coords)
-        weights = None if (matrix.data == 1).all() else torch.from_numpy(matrix.data)
-    ends = _read_ends(edges)
+    ends = np.empty((2, 0), np.int64) if edges is None else _read_ends(edges)
     if names is not None:
         ends = names.get_indexer(pd.Index(ends.ravel())).reshape(ends.shape)
         kept = (ends >= 0).all(axis=0)
         ends, weights = ends[:, kept], None if weights is None else weights[torch.from_numpy(kept)]
-        return Data(edge_index=torch.from_numpy(ends), edge_weight=weights)
     needed = ends.max(initial=-1) + 1
-    if num_nodes not in (None, rows) or needed > rows:
+    if names is None and (num_nodes not in (None, rows) or needed > rows):
         raise BadInput(
             f"edge_index has {max(num_nodes or 0, needed)} nodes, but X has {rows} rows; say with "
             "node_index which node each row is, or give the features of all nodes: "
             "graph=Data(x=..., edge_index=...)"
         )
-    return Data(edge_index=torch.from_numpy(ends), edge_weight=weights)
+    unknown = torch.full((rows,), -1)
+    graph = Data(x, torch.from_numpy(ends), edge_weight=weights, y=unknown)
+    return canonical_graph(graph, "X")
 
 
 def _read_ends(edges: Any) -> NDArray[np.int64]:
@@ -253,11 +221,9 @@ def _read_ends(edges: Any) -> NDArray[np.int64]:
     except (ValueError, TypeError, RuntimeError):
         ends = np.empty(0)
     if ends.ndim != 2 or ends.shape[0] != 2 or not (ends.dtype.kind in "iu" or ends.size == 0):
-        turned = ends.ndim == 2 and ends.shape[1] == 2
-        hint = ", such as edge_index.T of this one" if turned else ""
         raise BadInput(
             f"edge_index is a {type(edges).__name__} of {ends.dtype} {list(ends.shape)}; give "
-            f"integers [2, edges]{hint}, a sparse adjacency [rows, rows], or a PyG Data"
+            "integers [2, edges], which is edge_index.T of a list of pairs, or a PyG Data"
         )
     return ends.astype(np.int64)
 
@@ -272,7 +238,7 @@ def _as_tensor(x: Any) -> Tensor:
     """Return features as layers take them: dense, or sparse if they are a SciPy matrix."""
     if isinstance(x, np.ndarray):
         return torch.from_numpy(np.ascontiguousarray(x))
-    return as_features(x)
+    return as_features(sp.csr_array(x))
 
 
 def _differing_rows(own: Any, given: Any) -> NDArray[np.int64]:

@@ -1,7 +1,8 @@
-"""Targets of an estimator: classes or numbers, rows without a target, rows held out, weights."""
+"""Targets of an estimator: classes or numbers, rows without one, rows held out, weights."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,14 @@ def _infer_type(labels: Labels) -> Labels:
     return inferred
 
 
+def expand(targets: Tensor, nodes: Tensor, num_nodes: int) -> Tensor:
+    """Return the targets of all nodes, unknown where none is given."""
+    unknown = torch.nan if targets.is_floating_point() else -1
+    y = torch.full((num_nodes,), unknown, dtype=targets.dtype)
+    y[nodes] = targets
+    return y
+
+
 def weigh_rows(
     targets: Tensor, classes: Labels | None, X: Any, sample_weight: Any, class_weight: Any
 ) -> tuple[Tensor, Tensor | None]:
@@ -110,6 +119,28 @@ def weigh_rows(
             "class_weight"
         )
     return rows, weights.float()
+
+
+def refuse_contradictions(given: Mapping[str, Any]) -> None:
+    """Refuse parameters that need held-out rows, and those that ``tuning`` chooses."""
+    needing = {
+        "patience": given["patience"] is not None,
+        "metric": given["metric"] is not None,
+        "columns": isinstance(given["columns"], str) and given["columns"] == "auto",
+        "tuning": isinstance(given["tuning"], int) and given["tuning"] > 1,
+    }
+    for name, needs_rows in needing.items():
+        if needs_rows and given["validation_fraction"] is None:
+            raise BadInput(
+                f"{name} is {given[name]!r}, but no rows are held out; give "
+                f"validation_fraction, for example 0.2, or leave out {name}"
+            )
+    for name in ("dropout", "weight_decay", "learning_rate"):
+        value = given[name]
+        if given["tuning"] is not None and value is not None:
+            raise BadInput(
+                f"{name} is {value!r}, but tuning chooses it; leave out tuning or {name}"
+            )
 
 
 def hold_out(

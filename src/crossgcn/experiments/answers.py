@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import fmean
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ class CandidateResult:
 
     Attributes:
         test: One value per split for each metric, of the trial that validation chose.
-        validation: Validation score of that trial; it should grow.
+        validation: Validation score of that trial in each split; greater is better.
         trials: The chosen trial of each split.
         train_options: Options of ``crossgcn train`` for the trial that most splits chose;
             ``None`` for a model that ``train`` does not have.
@@ -46,44 +47,45 @@ class CandidateResult:
 
     @property
     def scores(self) -> tuple[float, ...]:
-        """The selecting metric on the test nodes of each split."""
+        """The metric that selects, on the test nodes of each split."""
         return self.test[self.metric]
 
 
 @dataclass(frozen=True)
 class QuestionAnswer:
-    """Two models that validation chose, compared on the test nodes.
+    """Two models chosen on the validation nodes and compared on the test nodes.
 
     Attributes:
         model: The model with crosses, with the graph, or the black box.
-        against: The model without them, or the glass box.
-        difference: Of the metric, ``model`` minus ``against``. Its interval is of the mean over
-            all random splits of this table.
-        corrected: The same with the interval of a new table of the same kind.
+        against: The model without crosses, without the graph, or the glass box.
+        difference: Mean difference of the metric, ``model`` minus ``against``.
+        interval: 95 % interval over random splits of this table; ``None`` for one split.
+        corrected_interval: The interval for a new table of the same kind.
         verdict: Whether ``model`` is better on this table.
-        is_constant: ``model`` is not better than predicting a constant.
+        beats_constant: Whether ``model`` is shown to be better than predicting a constant.
     """
 
     model: str
     against: str
-    difference: PairedDifference
-    corrected: PairedDifference
+    difference: float
+    interval: tuple[float, float] | None
+    corrected_interval: tuple[float, float] | None
     verdict: Verdict
-    is_constant: bool = False
+    beats_constant: bool
 
 
 @dataclass(frozen=True)
 class TableComparison:
-    """The results of all models, in the order of the candidates, and what follows from them.
+    """The results of all models, in the order of the candidates, and the conclusions.
 
-    The splits are random draws from one table, so the plain paired interval is that of the mean
-    gain on this table. On a new table of the same kind gains vary more; Nadeau and Bengio's
-    correction accounts for that. A target without any signal can favour one of two models on its
-    own table, so a model must also beat a constant by the corrected interval.
+    The splits are drawn from one table, so the plain paired interval holds for the mean gain on
+    this table. Gains vary more on a new table of the same kind; Nadeau and Bengio's correction
+    accounts for that. Even without any signal one model can be better on this table, so a model
+    must also beat a constant by the corrected interval.
 
     Attributes:
-        test_to_train: As for :func:`~crossgcn.paired_difference`; of the corrected intervals.
-        constant: The constant's result, if it is not among the others.
+        test_to_train: Argument of :func:`~crossgcn.paired_difference` for corrected intervals.
+        constant: The result of the constant, if it is not among ``results``.
         protocol: What was trained on which splits, for the summary.
     """
 
@@ -98,10 +100,13 @@ class TableComparison:
         """The metric that selects."""
         return self.results[0].metric
 
+    @cached_property
+    def _by_name(self) -> dict[str, CandidateResult]:
+        return {each.name: each for each in (*self.results, self.constant) if each is not None}
+
     def of(self, name: str) -> CandidateResult:
-        """Return the result of one model; the constant's also if it is not among the others."""
-        known = [*self.results, *([] if self.constant is None else [self.constant])]
-        return next(result for result in known if result.name == name)
+        """Return the result of one model, or of the constant."""
+        return self._by_name[name]
 
     def difference(self, ours: str, baseline: str, *, corrected: bool = False) -> PairedDifference:
         """Return the paired difference of two models, for this table or corrected for new ones."""
@@ -111,67 +116,64 @@ class TableComparison:
             test_to_train=self.test_to_train if corrected else 0.0,
         )
 
-    def best(self, wanted: Callable[[CandidateResult], bool] = lambda _: True) -> str | None:
-        """Return the model with the best validation score among some, simpler first."""
-        found = filter(wanted, self.results)
-        best = max(found, key=lambda result: fmean(result.validation), default=None)
-        return None if best is None else best.name
-
     @property
     def crosses(self) -> QuestionAnswer | None:
         """The best model with crosses against its twin without them."""
-        names = {result.name for result in self.results}
-        ours = self.best(lambda result: result.candidate.twin in names)
-        return None if ours is None else self._answer(ours, self.of(ours).candidate.twin)
+        ours = _best(each for each in self.results if each.candidate.twin in self._by_name)
+        return self._answer(ours, ours and self.of(str(ours.candidate.twin)))
 
     @property
     def graph(self) -> QuestionAnswer | None:
         """The best model that sees neighbours against the best one on own columns."""
         return self._answer(
-            self.best(lambda result: result.candidate.sees_graph),
-            self.best(lambda result: result.candidate.columns == "own"),
+            _best(each for each in self.results if each.candidate.sees_graph),
+            _best(each for each in self.results if each.candidate.columns == "own"),
         )
 
     @property
     def black_box(self) -> QuestionAnswer | None:
         """The best black box against the best glass box."""
         return self._answer(
-            self.best(lambda result: not result.candidate.glass_box),
-            self.best(lambda result: result.candidate.glass_box),
+            _best(each for each in self.results if not each.candidate.glass_box),
+            _best(each for each in self.results if each.candidate.glass_box),
         )
 
     @property
     def recommended(self) -> str:
-        """The simplest glass box that is as good as the best one, by validation scores.
+        """The simplest glass box within one standard error of the best validation score.
 
-        As good means: not worse by more than one standard error of the paired difference. A model
-        that reads neighbours is not recommended if the graph does not help, and one with crosses
-        not if these do not help. A black box is recommended only if no glass box of this package
-        was compared. The constant is recommended if the model is not shown to beat it on the test
-        nodes: validation nodes, which select epochs and columns, flatter every model.
+        The standard error is that of the paired difference. A model that reads neighbours is not
+        recommended if the graph does not help, nor one with crosses if crosses do not help. A black
+        box is recommended only if no glass box of this package was compared. The constant is
+        recommended if the model is not shown to beat it on the test nodes: validation scores are
+        optimistic, because validation nodes select epochs and columns.
         """
-        glass = [r for r in self.results if r.candidate.is_recommended]
-        glass = glass or [r for r in self.results if r.candidate.estimator is None]
-        glass = glass or list(self.results)
         graph, crosses = self.graph, self.crosses
-        if graph is not None and graph.verdict == "does not help":
-            glass = [r for r in glass if not r.candidate.sees_graph] or glass
+        no_graph = graph is not None and graph.verdict == "does not help"
+        plain = None
         if crosses is not None and crosses.verdict == "does not help":
-            glass = [r for r in glass if r.candidate.twin != crosses.against] or glass
-        best = max(glass, key=lambda r: fmean(r.validation))
-        chosen = next(r for r in glass if not self._is_worse(r, best))
+            plain = crosses.against
+        models = list(self.results)
+        conditions: tuple[Callable[[Candidate], bool], ...] = (
+            lambda each: each.estimator in (None, "constant"),
+            lambda each: each.preset == "cross-hops",
+            lambda each: not (no_graph and each.sees_graph),
+            lambda each: plain is None or each.twin != plain,
+        )
+        for condition in conditions:  # one that no model meets is skipped
+            models = [each for each in models if condition(each.candidate)] or models
+        best = max(models, key=_validation)
+        chosen = next(each for each in models if not self._is_worse(each, best))
         is_decided = len(chosen.scores) >= _ENOUGH_SPLITS
         return CONSTANT if is_decided and self._is_like_constant(chosen.name) else chosen.name
 
     @property
     def better(self) -> str | None:
-        """A model that ``train`` cannot make and that validates better than the recommended one."""
-        chosen = self.of(self.recommended)
-        others = [r for r in self.results if r.candidate.estimator not in (None, "constant")]
-        best = max(others, key=lambda r: fmean(r.validation), default=None)
-        if best is None or not self._is_worse(chosen, best) or self._is_like_constant(best.name):
+        """A model that validates better than the recommended one and that ``train`` lacks."""
+        best = _best(r for r in self.results if r.candidate.estimator not in (None, "constant"))
+        if best is None or self._is_like_constant(best.name):
             return None
-        return best.name
+        return best.name if self._is_worse(self.of(self.recommended), best) else None
 
     def _is_worse(self, one: CandidateResult, best: CandidateResult) -> bool:
         """Return whether validation scores are lower by more than one paired standard error."""
@@ -181,33 +183,42 @@ class TableComparison:
             error = smallest_that_matters(self.metric, fmean(best.validation))
         return gap.mean > error
 
-    def _answer(self, model: str | None, against: str | None) -> QuestionAnswer | None:
-        """Judge by the plain interval; a model must also beat a constant by the corrected one."""
+    def _answer(
+        self, model: CandidateResult | None, against: CandidateResult | None
+    ) -> QuestionAnswer | None:
+        """Compare by the plain interval; a model must beat a constant by the corrected one."""
         if model is None or against is None:
             return None
-        difference = self.difference(model, against)
-        corrected = self.difference(model, against, corrected=True)
-        is_constant = self._is_like_constant(model)
+        names = model.name, against.name
+        difference, corrected = self.difference(*names), self.difference(*names, corrected=True)
+        beats_constant = not self._is_like_constant(model.name)
         low, high = self._gain(difference)
         verdict: Verdict = "cannot tell"
-        if low > 0 and not is_constant:
+        if low > 0 and beats_constant:
             verdict = "helps"
-        elif high < smallest_that_matters(self.metric, fmean(self.of(against).scores)) or (
-            is_constant and difference.count >= _ENOUGH_SPLITS and not math.isnan(low)
+        elif high < smallest_that_matters(self.metric, fmean(against.scores)) or not (
+            beats_constant or difference.count < _ENOUGH_SPLITS or math.isnan(low)
         ):
             verdict = "does not help"
-        return QuestionAnswer(model, against, difference, corrected, verdict, is_constant)
+        intervals = difference.interval(), corrected.interval()
+        return QuestionAnswer(*names, difference.mean, *intervals, verdict, beats_constant)
 
     def _is_like_constant(self, name: str) -> bool:
-        """Return whether a model is not shown to beat the constant, if that was measured."""
-        measured = {result.name: result for result in (*self.results, self.constant) if result}
-        if name == CONSTANT or CONSTANT not in measured:
+        """Return whether the constant was measured and a model is not shown to beat it."""
+        if name == CONSTANT or CONSTANT not in self._by_name:
             return False
-        constant = measured[CONSTANT].scores
-        over = paired_difference(self.of(name).scores, constant, test_to_train=self.test_to_train)
-        return self._gain(over)[0] <= 0
+        return self._gain(self.difference(name, CONSTANT, corrected=True))[0] <= 0
 
     def _gain(self, difference: PairedDifference) -> tuple[float, float]:
-        """Return the interval such that positive numbers are better; NaN for a single split."""
+        """Return the interval, signed so that greater is better; NaN for a single split."""
         low, high = difference.interval() or (math.nan, math.nan)
         return (low, high) if METRICS[self.metric].greater_is_better else (-high, -low)
+
+
+def _best(results: Iterable[CandidateResult]) -> CandidateResult | None:
+    """Return the model with the best validation score, simpler first."""
+    return max(results, key=_validation, default=None)
+
+
+def _validation(result: CandidateResult) -> float:
+    return fmean(result.validation)

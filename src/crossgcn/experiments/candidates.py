@@ -1,4 +1,4 @@
-"""Models for tables: those that ``compare`` trains, and the settings they get.
+"""The models that ``compare`` trains on tables, and their settings.
 
 Nothing here imports torch or scikit-learn, because the command line lists the names.
 """
@@ -33,7 +33,7 @@ _OF_NETWORKS: Trials = (
     {"dropout": 0.0, "weight_decay": 1e-2},
 )
 _OF_HOPS: Trials = ({},)
-"""Cross-hops and its like choose their settings themselves, within each training (``tuning``)."""
+"""Presets that read columns of hops choose settings within each training (``tuning``)."""
 _OF_BOOSTING: Trials = (
     {"learning_rate": 0.1, "max_leaf_nodes": 15},
     {
@@ -60,11 +60,11 @@ class Candidate:
     """One model of the comparison.
 
     Attributes:
-        preset: The network of :data:`~crossgcn.models.catalogue.PRESETS`; for an estimator, one
-            that reads the same columns.
-        trials: Tried in each split; the validation nodes choose one.
-        settings: Settings that make the network this model.
-        twin: The same model without crosses.
+        preset: A network of :data:`~crossgcn.models.catalogue.PRESETS`; for an estimator, a
+            network that reads the same columns.
+        trials: Settings to try in each split; the validation nodes choose one trial.
+        settings: Settings of the preset that define this model.
+        twin: Name of the same model without crosses.
         estimator: A model of :mod:`~crossgcn.experiments.boosting` instead of a network.
         glass_box: Whether a score is an exact sum of named terms.
         by_default: Whether it is trained if no models are named.
@@ -81,7 +81,7 @@ class Candidate:
 
     @property
     def columns(self) -> Literal["none", "own", "hops", "graph"]:
-        """What it reads: nothing, own columns, also those of neighbourhoods, or the graph."""
+        """What the model reads: nothing, own columns, also neighbours' columns, or the graph."""
         if self.estimator == "constant":
             return "none"
         if self.settings.get("hops") == 0:
@@ -89,14 +89,8 @@ class Candidate:
         return "hops" if get_preset(self.preset).inputs == "hops" else "graph"
 
     @property
-    def is_recommended(self) -> bool:
-        """Whether ``compare`` may recommend it: the constant and the forms of cross-hops."""
-        trained = self.preset == "cross-hops" and self.estimator is None
-        return trained or self.estimator == "constant"
-
-    @property
     def sees_graph(self) -> bool:
-        """Whether it reads anything of a node's neighbours."""
+        """Whether the model reads neighbours."""
         return self.columns in ("hops", "graph")
 
 
@@ -152,49 +146,42 @@ TABLE_DEFAULTS: Mapping[str, Any] = {
     "columns": "auto",
     "tuning": DEFAULT_TRIALS,
 }
-"""Settings of all models on tables, where they differ from the paper's protocol."""
+"""Settings of all models on tables that differ from the paper's protocol."""
 
 _HOP_DEFAULTS = {"dropout": 0.1, "weight_decay": 1e-2}
-"""Settings of cross-hops and its like, where no trials choose them."""
+"""Settings of presets that read columns of hops, without tuning."""
 
 _CHOSEN_BY_TRIALS = ("dropout", "weight_decay", "learning_rate")
-"""Settings whose choice by the validation nodes is left out if the user gives one."""
+"""Settings that tuning chooses. If one of them is given, nothing is tuned."""
 
 
 def configure_candidate(
     candidate: Candidate, trial: int, defaults: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> RunConfig:
-    """Return the configuration of a trial, or of a network that reads what the estimator reads.
+    """Return the configuration of one trial, without ``settings`` that the model does not have.
 
-    Args:
-        defaults: Settings that the preset may replace.
-        settings: Settings of all candidates that have them.
+    For an estimator, this is the configuration of a network that reads the same columns.
     """
-    wanted = {**settings, **_settings_of_trial(candidate, trial)}
+    tuned = candidate.trials[trial] if candidate.estimator is None else {}
+    wanted = {**settings, "model": candidate.preset, **candidate.settings, **tuned}
     foreign = _foreign_settings(candidate.preset)
     kept = {name: value for name, value in wanted.items() if name not in foreign}
     return _configure(candidate.preset, defaults, kept)
 
 
-def train_options(
-    candidate: Candidate, trial: int, settings: Mapping[str, Any]
-) -> tuple[str, ...] | None:
-    """Return the options of ``crossgcn train`` that train a network as this trial.
-
-    ``None`` for an estimator, which ``train`` does not have. ``settings`` are those of
-    :func:`configure_candidate`.
-    """
-    if candidate.estimator is not None:
-        return None
-    options = _settings_of_trial(candidate, trial)
-    foreign = {"dataset", *_foreign_settings(candidate.preset)}
-    for name, value in settings.items():
-        default = TABLE_DEFAULTS.get(name, RunConfig.model_fields[name].default)
-        if name not in foreign and value != default:
-            options.setdefault(name, value)
-    words: list[str] = []
-    for name, value in options.items():
-        parts = value if isinstance(value, tuple | list) else (value,)
+def train_options(config: RunConfig, defaults: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the options that give ``crossgcn train`` this configuration on tables."""
+    usual, words = _configure(config.model, defaults, {"model": config.model}), list[str]()
+    names = [
+        name
+        for name in dict.fromkeys([*_OPTIONS, *RunConfig.model_fields])
+        if name == "model" or (name != "dataset" and getattr(config, name) != getattr(usual, name))
+    ]
+    if config.tuning and not {*_CHOSEN_BY_TRIALS}.isdisjoint(names):
+        names = [*dict.fromkeys([*names, "tuning"])]  # given one of these, train does not tune
+    for name in names:
+        value = getattr(config, name)
+        parts = value if isinstance(value, tuple) else (value,)
         text = ",".join(f"{x:g}" if isinstance(x, float) else str(x).lower() for x in parts)
         is_option = name in _OPTIONS
         words += [f"--{name.replace('_', '-')}", text] if is_option else ["--set", f"{name}={text}"]
@@ -206,11 +193,6 @@ _OPTIONS = (
     *("patience", "metric", "class_weight", "splits", "train", "num_splits", "seed", "columns"),
 )
 """Settings for which ``crossgcn train`` has an option; ``--set`` takes the others."""
-
-
-def _settings_of_trial(candidate: Candidate, trial: int) -> dict[str, Any]:
-    tuned = candidate.trials[trial] if candidate.estimator is None else {}
-    return {"model": candidate.preset, **candidate.settings, **tuned}
 
 
 def _foreign_settings(model: str) -> frozenset[str]:
@@ -225,12 +207,12 @@ def _foreign_settings(model: str) -> frozenset[str]:
 def configure_for_tables(
     graph: TableGraph | None, settings: Mapping[str, Any], *, config_file: Path | None = None
 ) -> RunConfig:
-    """Return the configuration of ``crossgcn train``, with defaults for tables if there are any.
+    """Return the configuration of ``crossgcn train``; tables have defaults of their own.
 
     Args:
         graph: The tables; ``None`` for another dataset.
         settings: Fields of :class:`~crossgcn.RunConfig`; ``None`` for those not given.
-        config_file: TOML file with further ones.
+        config_file: A file with further settings.
     """
     given = given_settings(config_file, settings)
     if graph is None:
@@ -244,7 +226,7 @@ def configure_for_tables(
 
 
 def table_defaults(graph: TableGraph, splits: str | None) -> dict[str, Any]:
-    """Return the settings of all models for tables that the user did not give.
+    """Return the default settings of all models on these tables.
 
     Args:
         splits: Value of ``--splits``; refused where it contradicts the tables.
@@ -268,10 +250,10 @@ def table_defaults(graph: TableGraph, splits: str | None) -> dict[str, Any]:
 
 
 def _configure(model: str, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> RunConfig:
-    """Return a configuration: given, else the preset's, else one of these defaults.
+    """Return a configuration. Precedence of a setting: given, preset, defaults.
 
-    ``order=K`` is that of the first layer only, unless orders were given per layer: crosses are
-    then products of a table's columns, never of hidden units.
+    A single ``order`` applies to the first layer only, so that crosses are products of the table's
+    columns, not of hidden units.
     """
     preset = get_preset(model)
     replaced = {*preset.training, *_foreign_settings(model)}

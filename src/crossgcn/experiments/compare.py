@@ -1,4 +1,4 @@
-"""Train the models of a comparison on tables, tuned alike and paired over splits."""
+"""Compare models on tables: the same tuning for each, paired over splits."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from importlib.util import find_spec
+from itertools import product
 from math import fsum
 from pathlib import Path
 from statistics import mode
 from typing import Any
 
-import numpy as np
 from torch_geometric.data import Data
 
 from crossgcn.data.features import Preprocess
@@ -38,7 +38,7 @@ from crossgcn.training.trainer import Record, Run
 _TUNED = {"dropout", "weight_decay", "tuning"} | (
     MODEL_OPTIONS - {"bias", "hops", "label_features", "bags"}
 )
-"""Settings that each candidate has from its entry or from a trial."""
+"""Settings that the entry or the trials of a candidate determine."""
 
 Key = tuple[str, int, int]
 """A run of the comparison: name of the candidate, trial, split."""
@@ -48,12 +48,12 @@ class TableExperiment:
     """Candidates to be tuned and trained on the same splits.
 
     Args:
-        data: The graph; for a number as target ``num_classes`` is 1.
-        names: The candidates; by default those of medium cost. A constant is always measured.
-        defaults: Settings of :class:`~crossgcn.RunConfig` unless a preset has its own.
-        settings: Settings for all candidates that have them.
+        data: The graph; ``num_classes`` is 1 if the target is a number.
+        names: The candidates, by default those marked ``by_default``; the constant is always added.
+        defaults: Defaults of settings, which those of a preset override.
+        settings: Settings for every candidate that has them.
         about: Further entries of :attr:`TableComparison.protocol`.
-        preprocess: The meaning of features: those of one column of a table are dropped together.
+        preprocess: The names of features; the features of a table column are dropped together.
 
     Attributes:
         missing: Candidates whose package is not installed.
@@ -75,8 +75,8 @@ class TableExperiment:
                 raise unknown_name("model", name, CANDIDATES)
         for name in sorted(settings.keys() & _TUNED):
             raise BadInput(
-                f"{name} cannot be given to compare with tables, which sets it for each model or "
-                "tunes it: leave it out, or train one model with it"
+                f"{name} is set or tuned for each model when tables are compared: leave it out, or "
+                "train one model with it"
             )
         if not 1 <= num_trials <= MOST_TRIALS:
             raise BadInput(
@@ -84,20 +84,19 @@ class TableExperiment:
             )
         self.missing = [] if find_spec("interpret") else ["ebm", "ebm-hops"]
         self.names = _select_candidates(names, data, self.missing)
-        settings = {**settings, "tuning": num_trials}
-        self._num_trials, self._settings, self._about = num_trials, settings, about or {}
         self.task = task_of_outputs(data.num_classes)
-        metric = check_metric(settings.get("metric") or DEFAULT_METRICS[self.task], self.task)
-        configs = {
-            (name, trial): configure_candidate(
-                CANDIDATES[name], trial, defaults or {}, {**settings, "metric": metric}
-            )
+        self._num_trials, self._about = num_trials, about or {}
+        self._defaults = {"metric": DEFAULT_METRICS[self.task], **(defaults or {})}
+        check_metric(settings.get("metric", self._defaults["metric"]), self.task)
+        settings = {**settings, "tuning": num_trials}
+        self._configs = {
+            (name, trial): configure_candidate(CANDIDATES[name], trial, self._defaults, settings)
             for name in dict.fromkeys([CONSTANT, *self.names])
             for trial in range(len(CANDIDATES[name].trials[:num_trials]))
         }
-        folders = [f"{name}/trial-{trial}" for name, trial in configs]
-        self._trials = list(configs)
-        self.experiment = Experiment(list(configs.values()), data, preprocess, folders=folders)
+        folders = [f"{name}/trial-{trial}" for name, trial in self._configs]
+        configs = list(self._configs.values())
+        self.experiment = Experiment(configs, data, preprocess, folders=folders)
 
     def run(
         self,
@@ -110,33 +109,27 @@ class TableExperiment:
     ) -> TableComparison:
         """Train every model on every split.
 
-        Arguments that are not listed are those of :meth:`crossgcn.Experiment.run`.
+        For the other arguments see :meth:`crossgcn.Experiment.run`.
 
         Args:
-            on_epochs: Called with the number of runs done and of all runs.
+            on_epochs: Called with the number of finished runs and the number of all runs.
         """
         experiment, runs = self.experiment, dict[Key, Run]()
-        trials = zip(self._trials, experiment.configs, experiment.folders, strict=True)
-        for (name, trial), config, folder in trials:
-            for run in experiment.runs_of(config, out and out / folder):
-                if CANDIDATES[name].estimator is not None:
-                    run = EstimatorRun(**vars(run), candidate=name, trial=trial)
-                runs[name, trial, run.split] = run
-        # All models on the first split, then on the next: so the time left is soon known.
+        of_splits = product(self._configs, range(len(experiment.splits)))
+        for ((name, trial), split), run in zip(of_splits, experiment.runs(out), strict=True):
+            if CANDIDATES[name].estimator is not None:
+                run = EstimatorRun(**vars(run), candidate=name, trial=trial)
+            runs[name, trial, split] = run
+        # All models on the first split, then on the next, so that the time left is soon known.
         keys = sorted(runs, key=lambda key: key[2])
-        done: dict[Key, Record] = {}
-        failed: dict[Key, WorkFailed] = {}
-
+        done: dict[Key, Record | WorkFailed] = {}
         trainer = experiment.trainer(CandidateTrainer, device=device, threads=threads)
         with closing(train_each(trainer, [runs[key] for key in keys], workers=workers)) as results:
             for position, result in results:
-                if isinstance(result, WorkFailed):
-                    failed[keys[position]] = result
-                else:
-                    done[keys[position]] = result
-                on_epochs(len(done) + len(failed), len(keys))
+                done[keys[position]] = result
+                on_epochs(len(done), len(keys))
         constant, *others = [
-            self._choose(name, done, failed) for name in dict.fromkeys([CONSTANT, *self.names])
+            self._choose(name, done) for name in dict.fromkeys([CONSTANT, *self.names])
         ]
         if CONSTANT in self.names:
             others = [constant, *others]
@@ -150,10 +143,6 @@ class TableExperiment:
             "seed": config.seed,
             "epochs": config.epochs,
             "trials": self._num_trials,
-            "tuned": {
-                name: [dict(trial) for trial in CANDIDATES[name].trials[: self._num_trials]]
-                for name in self.names
-            },
             "left_out": [name for name in self.missing if CANDIDATES[name].by_default],
             "seconds": fsum(result.seconds for result in others),
             "versions": environment["versions"],
@@ -163,52 +152,59 @@ class TableExperiment:
         ratio = experiment.test_to_train
         return TableComparison(tuple(others), ratio, self.task, constant, protocol)
 
-    def _choose(
-        self, name: str, done: Mapping[Key, Record], failed: Mapping[Key, WorkFailed]
-    ) -> CandidateResult:
-        """Take the trial with the best validation score in each split."""
-        chosen: list[Key] = []
+    def _choose(self, name: str, done: Mapping[Key, Record | WorkFailed]) -> CandidateResult:
+        """Choose the trial with the best validation score in each split."""
+        trials, picked = [], list[Record]()
         for split in range(len(self.experiment.splits)):
-            tried = [(name, trial, split) for each, trial in self._trials if each == name]
-            trained = [key for key in tried if key in done]
-            if not trained:
-                raise failed[tried[0]]
-            scores = [done[key]["validation_score"] for key in trained]
-            chosen.append(trained[int(np.argmax(np.nan_to_num(scores, nan=-math.inf)))])
-        picked = [done[key] for key in chosen]
-        trials = tuple(trial for _, trial, _ in chosen)
+            tried = {
+                trial: done[name, trial, split] for each, trial in self._configs if each == name
+            }
+            trials.append(max(tried, key=lambda trial: _rank(tried[trial])))
+            best = tried[trials[-1]]
+            if isinstance(best, WorkFailed):
+                raise best
+            picked.append(best)
+        trained = [each for key, each in done.items() if key[0] == name]
+        options = None
+        if CANDIDATES[name].estimator is None:
+            options = train_options(self._configs[name, mode(trials)], self._defaults)
         return CandidateResult(
             name,
             picked[0]["metric"],
             {key: tuple(record["test"][key] for record in picked) for key in picked[0]["test"]},
             tuple(record["validation_score"] for record in picked),
-            trials,
+            tuple(trials),
             picked[0].get("parameters"),
-            fsum(record["seconds"] for key, record in done.items() if key[0] == name),
-            train_options(CANDIDATES[name], mode(trials), self._settings),
+            fsum(each["seconds"] for each in trained if not isinstance(each, WorkFailed)),
+            options,
         )
+
+
+def _rank(result: Record | WorkFailed) -> tuple[bool, float]:
+    """Return a sort key that is larger for a better validation score."""
+    if isinstance(result, WorkFailed):
+        return False, 0.0
+    score: float = result["validation_score"]
+    return True, -math.inf if math.isnan(score) else score
 
 
 def _select_candidates(
     names: Sequence[str] | None, data: Data, missing: Sequence[str]
 ) -> list[str]:
-    """Return the candidates to train: those named, or the default ones that can be trained."""
-    has_edges = data.edge_index.numel() > 0
+    """Return the named candidates, or the default ones that can be trained."""
+    readable = [
+        name
+        for name, candidate in CANDIDATES.items()
+        if data.edge_index.numel() or not candidate.sees_graph
+    ]
     if names is None:
-        return [
-            name
-            for name, candidate in CANDIDATES.items()
-            if candidate.by_default
-            and name not in missing
-            and (has_edges or not candidate.sees_graph)
-        ]
+        return [name for name in readable if CANDIDATES[name].by_default and name not in missing]
     if absent := [name for name in names if name in missing]:
         raise BadInput(
             f"{' and '.join(absent)} need the package interpret: pip install 'crossgcn[ebm]', or "
             "leave them out of --models"
         )
-    blind = [name for name in names if CANDIDATES[name].sees_graph]
-    if blind and not has_edges:
+    if blind := [name for name in names if name not in readable]:
         raise BadInput(
             f"{' and '.join(blind)} read neighbours, and there are no edges: give the table of "
             "edges, or leave them out of --models"
@@ -226,10 +222,10 @@ def table_experiment(
     """Return what ``crossgcn compare`` trains on tables.
 
     Args:
-        models: Names of candidates; those marked ``by_default`` if left out.
+        models: Names of candidates; by default those marked ``by_default``.
         tuning: Trials per model.
         baseline: The model that the others are paired with.
-        settings: Settings for every model; those that are ``None`` are left out.
+        settings: Settings for every model; ``None`` for those not given.
     """
     check_baseline(baseline, models or list(CANDIDATES))
     given = {name: value for name, value in settings.items() if value is not None}
@@ -248,7 +244,7 @@ def table_experiment(
 
 
 def check_baseline(baseline: str | None, names: Sequence[str]) -> None:
-    """Refuse a baseline that is none of the models."""
+    """Refuse a baseline that is not one of the models."""
     if baseline is not None and baseline not in names:
         raise BadInput(
             f"--baseline {baseline} is not among --models {','.join(names)}: add it there"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import islice
 from math import fsum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch_geometric.data import Data
 
@@ -23,14 +22,14 @@ from crossgcn.experiments.statistics import Summary, summarise
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
-from crossgcn.training.device import check_precision, choose_device
+from crossgcn.training.device import check_precision
 from crossgcn.training.metrics import (
     DEFAULT_METRICS,
     Task,
     check_metric,
     task_of_outputs,
 )
-from crossgcn.training.objective import class_weights
+from crossgcn.training.objective import training_weights
 from crossgcn.training.pool import count_epochs, train_all
 from crossgcn.training.records import RECORD
 from crossgcn.training.trainer import (
@@ -38,7 +37,6 @@ from crossgcn.training.trainer import (
     Run,
     Trainer,
     check_columns,
-    model_arguments,
 )
 
 
@@ -48,8 +46,8 @@ class RepeatedRuns:
 
     Attributes:
         records: One per split, in order.
-        test_to_train: Test nodes per training node for splits that share nodes, as
-            :func:`~crossgcn.paired_difference` takes it; 0 for other splits.
+        test_to_train: Argument of :func:`~crossgcn.paired_difference`: test nodes per training
+            node if splits share nodes, else 0.
     """
 
     config: RunConfig
@@ -58,20 +56,18 @@ class RepeatedRuns:
 
     @property
     def num_splits(self) -> int:
-        """Number of distinct training sets; with ``train="all"`` there is only one."""
+        """Number of distinct training sets."""
         return len({record["split"]["train_sha256"] for record in self.records})
 
     @property
     def task(self) -> Task:
         """What is predicted: two classes, several classes, or a number."""
-        task: Task = self.records[0]["task"]
-        return task
+        return cast("Task", self.records[0]["task"])
 
     @property
     def metric(self) -> str:
         """The metric that selected the epochs."""
-        metric: str = self.records[0]["metric"]
-        return metric
+        return str(self.records[0]["metric"])
 
     @property
     def test(self) -> dict[str, list[float]]:
@@ -81,17 +77,17 @@ class RepeatedRuns:
 
     @property
     def test_accuracy(self) -> list[float]:
-        """The accuracy among :attr:`test`; only of runs that predict classes."""
+        """The accuracy of each run on the test nodes; only for classes."""
         return self.test["accuracy"]
 
     @property
     def validation_score(self) -> list[float]:
-        """The selecting metric of the validation nodes, negated if smaller is better."""
+        """The metric that selects, on the validation nodes, negated if smaller is better."""
         return [record["validation_score"] for record in self.records]
 
     @property
     def summary(self) -> Summary:
-        """Mean and standard deviation of the selecting metric on the test nodes."""
+        """Mean and standard deviation of the metric that selects, on the test nodes."""
         return summarise(self.test[self.metric])
 
     @property
@@ -103,17 +99,17 @@ class RepeatedRuns:
 class Experiment:
     """Models to be trained on the same splits of the same graph.
 
-    The constructor loads the data and checks every configuration, so that a mistake is
-    found before training starts.
+    The constructor loads the data and checks every configuration, so that mistakes are found before
+    training starts.
 
     Args:
-        configs: The models. They must agree on the dataset and the splits, so that their
-            results can be paired.
-        data: The graph, unless it is to be loaded by name: ``x``, ``edge_index``, ``y``,
-            roles or PyG's masks, and optionally ``edge_weight``.
-        preprocess: The meaning of features and classes, saved with the models.
-        folders: One folder per configuration, relative to ``out``; by default named after
-            the model, its depth, and the settings in which configurations of one model differ.
+        configs: The models. They must agree on the dataset and the splits, so that their results
+            can be paired.
+        data: The graph: ``x``, ``edge_index``, ``y``, roles or PyG's masks, and optionally
+            ``edge_weight``. By default the dataset that the configurations name is loaded.
+        preprocess: The names of features and classes, saved with the models.
+        folders: One folder per configuration, relative to ``out``; by default named after the
+            model, its depth, and the settings in which configurations of one model differ.
     """
 
     def __init__(
@@ -126,15 +122,21 @@ class Experiment:
     ) -> None:
         _check_shared_settings(configs)
         self.folders = _folder_names(configs) if folders is None else list(folders)
-        first = configs[0]
+        first, self.preprocess = configs[0], preprocess
         self.data = load_dataset(first.dataset) if data is None else canonical_graph(data)
-        self.preprocess = preprocess
-        known = {} if data is None else {"dataset": self.data.name}
+        has_edges = self.data.edge_index.numel() > 0
+        replaced = {} if data is None else {"dataset": self.data.name}
         if task_of_outputs(self.data.num_classes) == "regression" and first.metric is None:
-            known["metric"] = DEFAULT_METRICS["regression"]
-        alone = {} if self.data.edge_index.numel() else {"hops": 0}
+            replaced["metric"] = DEFAULT_METRICS["regression"]
+        for config in configs:
+            if config.hops and not has_edges:
+                raise BadInput(
+                    f"{self.data.name}: hops is {config.hops}, but there are no edges; leave out "
+                    "--hops"
+                )
+        no_hops = {} if has_edges else {"hops": 0}
         self.configs = tuple(
-            config.model_copy(update=known | (alone if config.takes_hops else {}))
+            config.model_copy(update=replaced | (no_hops if config.takes_hops else {}))
             for config in configs
         )
         self.splits = make_splits(
@@ -144,12 +146,6 @@ class Experiment:
             train=first.train,
             seed=first.seed,
         )
-        for given in configs:
-            if given.hops and alone:
-                raise BadInput(
-                    f"{self.data.name}: hops is {given.hops}, but there are no edges; leave out "
-                    "--hops"
-                )
         models = [_check_model(config, self.data) for config in self.configs]
         check_columns(self.configs, models, preprocess or Preprocess.numbered(0))
 
@@ -171,35 +167,31 @@ class Experiment:
             workers: Number of processes. With more than one, a script must guard its entry
                 with ``if __name__ == "__main__"``.
             threads: Threads of each run.
-            save_models: Save the weights of each run beside its record. A model chosen from
-                earlier runs in ``out`` is removed.
+            save_models: Save the model of each run beside its record. A model chosen from earlier
+                runs in ``out`` is removed.
             device: ``cpu``, ``cuda`` (all runs in this process) or ``auto``.
-            training: Saved with the models: how to train them again.
-            on_epochs: Called with the epochs done and the epochs in total.
+            training: How to train the models again; saved with them.
+            on_epochs: Called with the number of epochs done and the number of all epochs.
         """
         with nullcontext() if out is None else holding(out):
             trainer = self.trainer(
                 device=device, threads=threads, save_models=save_models, training=training
             )
-            runs = [
-                run
-                for config, name in zip(self.configs, self.folders, strict=True)
-                for run in self.runs_of(config, out and out / name)
-            ]
+            runs = self.runs(out)
             if out is not None:
                 self._refuse_other_runs(out, runs)
                 if save_models:
                     clear_model(out)
             count = count_epochs(runs, on_epochs)
-            records = iter(train_all(trainer, runs, workers=workers, on_epochs=count))
+            records = train_all(trainer, runs, workers=workers, on_epochs=count)
             size = len(self.splits)
             return [
-                RepeatedRuns(config, tuple(islice(records, size)), self.test_to_train)
-                for config in self.configs
+                RepeatedRuns(config, tuple(records[at * size :][:size]), self.test_to_train)
+                for at, config in enumerate(self.configs)
             ]
 
     def _refuse_other_runs(self, out: Path, runs: Sequence[Run]) -> None:
-        """Refuse a folder with runs of splits that this experiment does not have."""
+        """Refuse a folder with runs on splits that are not part of this experiment."""
         planned = {run.folder for run in runs}
         for name in self.folders:
             for path in sorted((out / name).glob(f"split-*/{RECORD}")):
@@ -211,7 +203,7 @@ class Experiment:
 
     @property
     def test_to_train(self) -> float:
-        """Test nodes per training node of stratified splits, which share nodes; else 0."""
+        """Test nodes per training node for stratified splits, which share nodes; else 0."""
         split = self.splits[0]
         stratified = self.configs[0].splits == "stratified"
         return len(split.test) / len(split.train) if stratified else 0.0
@@ -219,33 +211,30 @@ class Experiment:
     def trainer(
         self, kind: type[Trainer] = Trainer, *, device: str = "cpu", **options: Any
     ) -> Trainer:
-        """Return a trainer for the graph and the splits; ``options`` are those of its class."""
-        place = choose_device(device)
+        """Return a trainer for the graph and the splits; ``options`` go to its constructor."""
+        trainer = kind(self.data, self.splits, device=device, preprocess=self.preprocess, **options)
         for config in self.configs:
-            check_precision(config.precision, place)
-        return kind(
-            self.data,
-            self.splits,
-            device=place,
-            preprocess=self.preprocess,
-            **options,
-        )
+            check_precision(config.precision, trainer.device)
+        return trainer
 
-    def runs_of(self, config: RunConfig, folder: Path | None) -> Iterator[Run]:
-        """Yield the runs of a configuration, each with its own subfolder of ``folder``."""
-        for split in range(len(self.splits)):
-            yield Run(config, split, folder and folder / f"split-{split:02d}")
+    def runs(self, out: Path | None) -> list[Run]:
+        """Return a run for every configuration and split, each with its own folder in ``out``."""
+        return [
+            Run(config, split, out and out / folder / f"split-{split:02d}")
+            for config, folder in zip(self.configs, self.folders, strict=True)
+            for split in range(len(self.splits))
+        ]
 
 
 def _folder_names(configs: Sequence[RunConfig]) -> list[str]:
-    """Name the folder of each configuration; add the settings in which equal names differ."""
+    """Name a folder per configuration, with the settings in which those of one model differ."""
     names: list[str] = []
     for config in configs:
         kind = config.model, config.num_layers
         name = f"{config.model}-{config.num_layers}-layer"
-        alike = [other for other in configs if (other.model, other.num_layers) == kind]
+        same_kind = [other for other in configs if (other.model, other.num_layers) == kind]
         for setting in RunConfig.model_fields:
-            if len({getattr(other, setting) for other in alike}) > 1:
+            if len({getattr(other, setting) for other in same_kind}) > 1:
                 value = getattr(config, setting)
                 words = "-".join(map(str, value)) if isinstance(value, tuple) else value
                 name += f"-{setting.replace('_', '-')}-{words}"
@@ -256,7 +245,7 @@ def _folder_names(configs: Sequence[RunConfig]) -> list[str]:
 
 
 def _check_shared_settings(configs: Sequence[RunConfig]) -> None:
-    """Refuse to train nothing, and models whose splits or seeds differ."""
+    """Refuse an empty list of models, and models whose splits or seeds differ."""
     if not configs:
         raise BadInput("there is nothing to train: give at least one model")
     for config in configs:
@@ -264,16 +253,16 @@ def _check_shared_settings(configs: Sequence[RunConfig]) -> None:
             ours, theirs = getattr(configs[0], name), getattr(config, name)
             if ours != theirs:
                 raise BadInput(
-                    f"models compared must share {name}: {ours!r} and {theirs!r} were given"
+                    f"models must share {name} to be compared: {ours!r} and {theirs!r} were given"
                 )
 
 
 def _check_model(config: RunConfig, data: Data) -> NodeClassifier:
-    """Return the model; refuse one that does not fit the graph or cannot be made."""
+    """Build the model; refuse one that does not fit the graph or cannot be built."""
     if config.metric is not None:
         check_metric(config.metric, task_of_outputs(data.num_classes))
-    class_weights(config.class_weight, data.y[is_labelled(data.y)], data.num_classes)
-    arguments = model_arguments(config, data.get("directed") is True)
+    training_weights(config.class_weight, None, data.y[is_labelled(data.y)], data.num_classes)
+    arguments = config.model_settings(directed=data.get("directed") is True)
     try:
         return build_model(config.model, data.x.size(1), data.num_classes, **arguments)
     except (RuntimeError, TypeError) as error:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.graph import ROLE_NAMES, canonical_graph
+from crossgcn.data.graph import ROLE_NAMES, canonical_graph, is_labelled
+from crossgcn.data.tables.cells import plain_id
 from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.graph import (
     NewNodes,
@@ -28,18 +28,18 @@ from crossgcn.data.tables.graph import (
     read_encoding,
 )
 from crossgcn.data.tables.kinds.base import Unseen
-from crossgcn.data.tables.kinds.date import DateEncoder
-from crossgcn.data.tables.kinds.numeric import NumberEncoder
 from crossgcn.data.tables.plan import TablePlan
 from crossgcn.errors import BadInput
+from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder
-from crossgcn.graph import PreparedGraph, SparseMatrix
+from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.neighbourhood import NeighbourLabels
-from crossgcn.graph.sparse_matrix import select_rows
 from crossgcn.graph.standardise import HopRows
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
+from crossgcn.training.calibration import Answers, Misses
+from crossgcn.training.metrics import evaluate, positive_class
 
 DIGITS = 6
 """Decimal places of a written probability: few enough to be equal on every machine.
@@ -57,12 +57,13 @@ def class_scores(
     data: Data,
     nodes: Tensor | None = None,
     labels: NeighbourLabels | None = None,
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     """Return class scores before the softmax, ``[nodes, classes]``, computed in float64.
 
-    Those of a model of a number are numbers, ``[nodes, 1]``. Processors round float32 sums
-    differently. Scores in float64 differ by about 1e-14, far below any digit that is written.
-    The model is not modified.
+    Those of a model of a number are numbers, ``[nodes, 1]``. The second tensor, ``[nodes]``, is the
+    standard deviation of the first score over the bags, 0 for a model without bags. Processors
+    round float32 sums differently. Scores in float64 differ by about 1e-14, far below any digit
+    that is written. The model is not modified.
 
     Args:
         nodes: All by default.
@@ -70,30 +71,24 @@ def class_scores(
     """
     exact = deepcopy(model).double().eval()
     if isinstance(exact, CrossHops):
-        read = _columns_of(exact, data, labels)
+        if exact.plan.num_labels and labels is None:
+            raise BadInput("this model sees the labels of neighbours: give labels")
+        hops = _hop_columns(exact, data)
+        parts = [hops.without_labels, *([] if labels is None else [hops.label_columns(labels)])]
+        rows = HopRows(parts, exact.scale, data.y)
     else:
         graph = PreparedGraph(data.x, data.edge_index, data.get("edge_weight"), dtype=torch.float64)
-        read = partial(graph.view, propagations=model.propagations)
+
+    def score(nodes: Tensor) -> tuple[Tensor, Tensor]:
+        if not isinstance(exact, CrossHops):
+            return exact(*graph.view(nodes, exact.propagations)), torch.zeros(len(nodes))
+        bags = exact.score_bags(rows.rows(nodes).double())
+        return exact.in_unit(bags.mean(0)), exact.in_unit(bags).std(0, correction=0)[:, 0]
+
     nodes = torch.arange(data.x.size(0)) if nodes is None else nodes
     with torch.no_grad():
-        return torch.cat([exact(*read(part)) for part in torch.split(nodes, _NODES_AT_ONCE)])
-
-
-def _columns_of(
-    model: CrossHops, data: Data, labels: NeighbourLabels | None
-) -> Callable[[Tensor], tuple[Any, ...]]:
-    """Return what reads the columns of some nodes, in 64 bits."""
-    if model.plan.num_labels and labels is None:
-        raise BadInput("this model sees the labels of neighbours: give labels")
-    hops = _hop_columns(model, data)
-    parts = [hops.without_labels, *([] if labels is None else [hops.label_columns(labels)])]
-    rows = HopRows(parts, model.scale, data.y)
-
-    def read(nodes: Tensor) -> tuple[Any, ...]:
-        x = rows.rows(nodes)
-        return (x.with_values(x.values.double()) if isinstance(x, SparseMatrix) else x.double(),)
-
-    return read
+        scored = [score(part) for part in torch.split(nodes, _NODES_AT_ONCE)]
+    return torch.cat([scores for scores, _ in scored]), torch.cat([spread for _, spread in scored])
 
 
 def _hop_columns(model: CrossHops, data: Data) -> HopColumns:
@@ -107,14 +102,16 @@ def _hop_columns(model: CrossHops, data: Data) -> HopColumns:
     )
 
 
-def score_nodes(run: RunFolder, one: FinishedRun | None = None) -> Tensor:
-    """Return the scores of all nodes by the chosen model, or by that of another run.
+def score_nodes(
+    run: RunFolder, one: FinishedRun | None = None, nodes: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return what :func:`class_scores` does for the chosen model, or for that of another run.
 
     Neighbours show the labels of the training nodes of that run's split.
     """
     one = one or run.chosen
     model = run.saved.model if one is run.chosen else one.model().model
-    return class_scores(model, run.data, labels=run.labels(model, one))
+    return class_scores(model, run.data, nodes, run.labels(model, one))
 
 
 @dataclass(frozen=True)
@@ -127,15 +124,20 @@ class Predictions:
         unused: Columns of the table that the model was not trained with.
         unseen: Values that the model was not trained with, by column.
         notes: What the user should know about values and edges, a sentence each.
+        scored: Of new nodes with a known target: how many, each metric of their predictions, and
+            in ``test`` what it is on the test nodes of each split.
     """
 
     frame: pd.DataFrame
     unused: tuple[str, ...] = ()
     unseen: tuple[Unseen, ...] = ()
     notes: tuple[str, ...] = ()
+    scored: dict[str, Any] | None = None
 
 
-def predict_nodes(run: RunFolder, nodes: Any = None, edges: Any = None) -> Predictions:
+def predict_nodes(
+    run: RunFolder, nodes: Any = None, edges: Any = None, *, interval: float | None = None
+) -> Predictions:
     """Predict the nodes that a model was trained on, or new ones; nothing is trained.
 
     New nodes are added to the training graph, so their edges may lead to known nodes as well as
@@ -144,38 +146,96 @@ def predict_nodes(run: RunFolder, nodes: Any = None, edges: Any = None) -> Predi
     Args:
         nodes: File or data frame of new nodes; by default all nodes of the training graph.
         edges: Their edges, as :func:`~crossgcn.data.tables.graph.load_new_tables` takes them.
+        interval: Percentage of the truths that lie between the columns ``lower`` and ``upper``, or
+            of classes in the column ``set``.
     """
     preprocess, model = run.saved.preprocess, run.saved.model
     if nodes is None:
-        scores = score_nodes(run)
-        encoded = preprocess.encoding is not None
-        id_column = read_encoding(preprocess)[1].id_column if encoded else "node"
-        frame = _to_frame(run, scores, run.data.y, run.roles)
-        return Predictions(_with_ids(frame, id_column, run.ids))
-    try:
-        encoder, plan = read_encoding(preprocess)
-    except BadInput as error:
-        raise BadInput(f"{run.folder}: {error}") from None
-    new = load_new_tables(nodes, edges, encoder, plan, run.ids)
-    data = _with_new_nodes(run.data, new, str(nodes) if isinstance(nodes, str | Path) else "nodes")
+        id_column = "node"
+        if preprocess.encoding is not None:
+            id_column = read_encoding(preprocess)[1].id_column
+        scores, spread = score_nodes(run)
+        answers = _answers(run, scores, spread, interval)
+        frame = _frame(run, scores, answers, run.data.y, run.roles, id_column, run.ids)
+        return Predictions(frame)
+    new, data = join_new_nodes(run, nodes, edges)
+    encoder, plan = read_encoding(preprocess)
     places = len(run.ids) + torch.arange(len(new.ids))
-    scores = class_scores(model, data, places, run.labels(model, y=data.y))
-    frame = _to_frame(run, scores, data.y[places], torch.zeros_like(places))
-    notes = list(_edge_notes(run.data, data, len(run.ids), new.num_dropped))
-    if isinstance(model, CrossHops):
-        far = _count_far_values(model, data, new, encoder, plan)
-        if far:
-            listed = ", ".join(f"{name} in {rows:,} of {len(new.ids):,} rows" for name, rows in far)
+    scores, spread = class_scores(model, data, places, run.labels(model, y=data.y))
+    answers = _answers(run, scores, spread, interval)
+    truth, notes = data.y[places], []
+    if plan.target in new.table.columns:
+        cells = new.table.distinct(plan.target)
+        code_of = {name: code for code, name in enumerate(preprocess.classes)}
+        codes = [code_of.get(text, code_of.get(plain_id(text), -1)) for text in cells.texts]
+        values = cells.numbers if truth.is_floating_point() else np.array(codes, np.int64)
+        truth = torch.from_numpy(values[cells.codes])
+        unread = ~is_labelled(truth).numpy() & ~cells.missing[cells.codes]
+        if unread.any():
             notes.append(
-                "values beyond those of the training nodes count as the nearest of these: " + listed
+                f"rows not scored: {unread.sum():,}, since their {plan.target}, such as "
+                f"{cells.values[cells.codes[unread.argmax()]]!r}, is not what the model predicts"
             )
+    if new.num_dropped:
+        notes.append(f"{new.num_dropped:,} edges were left out, since an end is the id of no node")
+    known = int((data.edge_index < len(run.ids)).all(dim=0).sum()) - run.data.edge_index.size(1)
+    if known:
+        notes.append(
+            f"{known if data.get('directed') else known // 2:,} edges join two nodes of the "
+            "training table and were not there in training; they are used, so that neighbourhoods "
+            "differ from those trained on"
+        )
+    far = _count_far_values(model, data, places, encoder, plan)
+    if far:
+        listed = ", ".join(f"{name} in {rows:,} of {len(places):,} rows" for name, rows in far)
+        notes.append(
+            "values beyond those of the training nodes count as the nearest of these: " + listed
+        )
     if edges is None and run.data.edge_index.size(1):
         notes.append(
             "the model was trained with edges, and none are given: the new nodes are judged by "
             "their own columns alone; give a table of edges"
         )
-    frame = _with_ids(frame, plan.id_column, new.ids)
-    return Predictions(frame, new.unused, new.unseen, tuple(notes))
+    roles, scored = torch.zeros_like(places), _score_against(run, scores, truth)
+    frame = _frame(run, scores, answers, truth, roles, plan.id_column, new.ids)
+    return Predictions(frame, new.unused, new.unseen, tuple(notes), scored)
+
+
+def _answers(
+    run: RunFolder, scores: Tensor, spread: Tensor, interval: float | None
+) -> Answers | None:
+    """Return intervals or sets, by how far the model misses its validation nodes."""
+    if interval is None:
+        return None
+    nodes = run.split.validation
+    held_out = (each.numpy() for each in score_nodes(run, nodes=nodes))
+    misses = Misses.measure(run.data.y[nodes].numpy(), *held_out)
+    return misses.predict(scores.numpy(), spread.numpy(), interval / 100)
+
+
+def _score_against(run: RunFolder, scores: Tensor, truth: Tensor) -> dict[str, Any] | None:
+    """Return every metric of the nodes with a known target, and those of the test nodes."""
+    known = is_labelled(truth)
+    if not known.any():
+        return None
+    positive = positive_class(run.data.y.numpy())
+    metrics = evaluate(truth[known].numpy(), scores[known].numpy(), positive)
+    return {
+        "nodes": int(known.sum()),
+        "metrics": {name: None if math.isnan(x) else x for name, x in metrics.items()},
+        "test": RepeatedRuns(run.config, tuple(one.record for one in run.runs)).test,
+    }
+
+
+def join_new_nodes(run: RunFolder, nodes: Any, edges: Any = None) -> tuple[NewNodes, Data]:
+    """Return new nodes, and the training graph with them at its end and their edges."""
+    try:
+        encoder, plan = read_encoding(run.saved.preprocess)
+    except BadInput as error:
+        raise BadInput(f"{run.folder}: {error}") from None
+    new = load_new_tables(nodes, edges, encoder, plan, run.ids)
+    where = str(nodes) if isinstance(nodes, str | Path) else "nodes"
+    return new, _with_new_nodes(run.data, new, where)
 
 
 def _with_new_nodes(old: Data, new: NewNodes, where: str) -> Data:
@@ -198,59 +258,39 @@ def _with_new_nodes(old: Data, new: NewNodes, where: str) -> Data:
     )
 
 
-def _edge_notes(old: Data, new: Data, num_known: int, num_dropped: int) -> Iterator[str]:
-    """Say which edges were left out, and which are other ones than in training."""
-    if num_dropped:
-        yield f"{num_dropped:,} edges were left out, since an end is the id of no node"
-    known = int((new.edge_index < num_known).all(dim=0).sum()) - old.edge_index.size(1)
-    num_pairs = known if new.get("directed") else known // 2
-    if num_pairs:
-        yield (
-            f"{num_pairs:,} edges join two nodes of the training table and were not there in "
-            "training; they are used, so that neighbourhoods differ from those trained on"
-        )
-
-
 def _count_far_values(
-    model: CrossHops, data: Data, new: NewNodes, encoder: TableEncoder, plan: TablePlan
+    model: NodeClassifier, data: Data, nodes: Tensor, encoder: TableEncoder, plan: TablePlan
 ) -> list[tuple[str, int]]:
-    """Return the numbers that a model cuts, and in how many of the new nodes.
-
-    Encoded numbers are cut far from their mean already, so those of the table are compared with
-    those of the training table, too.
-
-    Args:
-        data: The graph, whose last nodes are the new ones.
-    """
-    numbers = [each for each in encoder.columns if isinstance(each, NumberEncoder)]
-    numbers += [each.parts[-1] for each in encoder.columns if isinstance(each, DateEncoder)]
-    names = {each.column for each in numbers}
+    """Return the columns of numbers that a model cuts, and in how many of the new nodes."""
+    if not isinstance(model, CrossHops):
+        return []
+    names = {name for each in encoder.columns for name in each.number_columns}
     own = [name in names for name in encoder.space.names]
-    titles = model.plan.name_columns(encoder.space.names, relation=plan.relation)
     is_number = np.array(own * (1 + model.plan.num_blocks) + [True] * len(model.plan.sides))
     places = np.flatnonzero(is_number & model.is_read[: len(is_number)].numpy())
-
-    nodes = torch.arange(len(data.y) - len(new.ids), len(data.y))
-    rows = select_rows(_hop_columns(model, data).without_labels, nodes)
-    values = rows.numpy() if isinstance(rows, Tensor) else rows.to_scipy().toarray()
+    values = _hop_columns(model, data).without_labels[nodes].numpy()
     limits = (model.low, model.high, _ROUNDING * model.deviation)
     low, high, slack = (each.numpy()[places] for each in limits)
     is_far = (values[:, places] < low - slack) | (values[:, places] > high + slack)
-    found = {titles[place]: far for place, far in zip(places, is_far.T, strict=True)}
-    for each in numbers:
-        if each.column in found and each.column in new.table.columns:
-            distinct = new.table.distinct(each.column)
-            read = distinct.read_numbers(each.style)[distinct.codes]
-            found[each.column] |= (read < each.known[0]) | (read > each.known[-1])
-    counts = [(name, int(far.sum())) for name, far in found.items()]
-    return [each for each in counts if each[1]]
+    titles = model.plan.name_columns(encoder.space.names, relation=plan.relation)
+    counts = zip(places, is_far.sum(axis=0).tolist(), strict=True)
+    return [(titles[place], count) for place, count in counts if count]
 
 
-def _to_frame(run: RunFolder, scores: Tensor, truth: Tensor, roles: Tensor) -> pd.DataFrame:
-    """Return the truth of nodes, what is predicted, and what they were used for.
+def _frame(
+    run: RunFolder,
+    scores: Tensor,
+    answers: Answers | None,
+    truth: Tensor,
+    roles: Tensor,
+    id_column: str,
+    ids: Sequence[str],
+) -> pd.DataFrame:
+    """Return the ids and the truth of nodes, what is predicted, and what they were used for.
 
     Args:
         scores: Of each class, before softmax, ``[nodes, classes]``; or numbers, ``[nodes, 1]``.
+        answers: Intervals or sets, if there are any.
         roles: Positions in ``ROLE_NAMES``.
     """
     classes = run.saved.preprocess.classes
@@ -259,8 +299,10 @@ def _to_frame(run: RunFolder, scores: Tensor, truth: Tensor, roles: Tensor) -> p
         known = run.data.y[~run.data.y.isnan()].numpy()
         spread = float(known.std()) or 1.0
         decimals = DIGITS - math.floor(math.log10(spread)) if np.isfinite(spread) else DIGITS
-        predicted = _round(scores[:, 0].numpy(), decimals)
-        columns = {"true": truth.numpy(), "predicted": predicted}
+        numbers = scores.numpy() if answers is None else np.hstack([scores.numpy(), answers])
+        columns = {"true": truth.numpy()}
+        for name, values in zip(("predicted", "lower", "upper"), numbers.T.tolist(), strict=False):
+            columns[name] = [round(number, max(decimals, 0)) for number in values]
     else:
         names = [classes[label] if label >= 0 else None for label in truth.tolist()]
         probabilities = np.round(scores.softmax(dim=1).numpy(), DIGITS)
@@ -272,17 +314,9 @@ def _to_frame(run: RunFolder, scores: Tensor, truth: Tensor, roles: Tensor) -> p
                 for label, name in enumerate(classes)
             },
         }
+        if answers is not None:
+            columns["set"] = ["; ".join(compress(classes, row)) for row in answers]
     columns["used for"] = [ROLE_NAMES[role] for role in roles.tolist()]
-    return pd.DataFrame(columns)
-
-
-def _with_ids(frame: pd.DataFrame, id_column: str, ids: Sequence[str]) -> pd.DataFrame:
-    while id_column in frame:
+    while id_column in columns:
         id_column = f"{id_column} (id)"
-    frame.insert(0, id_column, list(ids))
-    return frame
-
-
-def _round(numbers: NDArray[np.float64], decimals: int) -> NDArray[np.float64]:
-    """Return numbers with so many decimals, which may be more than a power of ten can hold."""
-    return np.array([float(f"{number:.{max(decimals, 0)}f}") for number in numbers.tolist()])
+    return pd.DataFrame({id_column: list(ids), **columns})

@@ -2,10 +2,10 @@
 
 ========================  =====================================================
 ``config.json``, ...      the chosen model, as :mod:`~crossgcn.training.saved_models` saves it
-``chosen.json``           which run it comes from, and the SHA-256 of the files below and of
-                          the file of ``crossgcn hops`` that holds the graph, if one does
-``graph.npz``             the graph otherwise
-``nodes.json``            the ids and the names of its nodes, if they have any
+``chosen.json``           which run is the chosen one, and the SHA-256 of all other files; if
+                          the graph is a file of ``crossgcn hops``, also its path and SHA-256
+``graph.npz``             the graph, if it is not a file of ``crossgcn hops``
+``nodes.json``            the ids and names of the nodes, if they have any
 ``splits.npz``            which nodes trained, validated and tested, by split
 ``MODEL/split-NN/``       every run, with its record, learning curve and model
 ========================  =====================================================
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,8 +35,7 @@ from crossgcn.data.files import (
     write_json,
     write_npz,
 )
-from crossgcn.data.graph import ROLE_NAMES
-from crossgcn.data.graph_file import read_graph, save_graph
+from crossgcn.data.graph import ROLE_NAMES, read_graph, save_graph
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput
 from crossgcn.graph.hop_file import read_hop_file
@@ -59,7 +57,7 @@ _IF_CHANGED = "copy the whole folder again, or train again"
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """One run of the folder and its ``run.json``."""
+    """One run of the folder, and the content of its ``run.json``."""
 
     folder: Path
     record: dict[str, Any]
@@ -69,21 +67,22 @@ class FinishedRun:
         return load_saved(self.folder)
 
     def curve(self) -> dict[str, list[float]]:
-        """Read the metrics by name, one value per epoch."""
+        """Read the learning curves: for each metric, one value per epoch."""
         with (self.folder / EPOCHS).open(newline="") as file:
-            rows = list(csv.DictReader(file))
-        return {name: [float(row[name]) for row in rows] for name in (rows[0] if rows else ())}
+            names, *rows = csv.reader(file)
+        columns = zip(*rows, strict=True)
+        return {name: list(map(float, each)) for name, each in zip(names, columns, strict=True)}
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A trained model with all it takes to explain, report and predict.
+    """A trained model, with everything that explaining, reporting and predicting need.
 
     Attributes:
-        chosen: The run that the saved model comes from.
+        chosen: The run of the saved model.
         runs: All runs in the order of their splits, the chosen one included.
-        ids: The ids of the nodes; their numbers if they have none.
-        names: What the nodes are called, if a column has names.
+        ids: The ids of the nodes; by default their positions.
+        names: The names of the nodes, if a column has names.
     """
 
     folder: Path
@@ -112,18 +111,18 @@ class RunFolder:
 
     @property
     def roles(self) -> Tensor:
-        """What the chosen run used each node for, as positions in ``ROLE_NAMES``, int8."""
+        """The role of each node in the chosen run, as a position in ``ROLE_NAMES``, int8."""
         return roles_of(self.split, len(self.data.y))
 
     def labels(
         self, model: NodeClassifier, run: FinishedRun | None = None, y: Tensor | None = None
     ) -> NeighbourLabels | None:
-        """Return what neighbours show of their labels: those of a run's training nodes.
+        """Return the labels that neighbours show: those of a run's training nodes.
 
         Args:
-            model: The model of the run; ``None`` is returned if it sees no labels.
-            run: The chosen one by default.
-            y: Labels of all nodes, if nodes were added after those of the training graph.
+            model: The model of the run; if it takes no labels, ``None`` is returned.
+            run: By default the chosen run.
+            y: Labels of all nodes, if nodes were added to the training graph.
         """
         if not isinstance(model, CrossHops) or not model.plan.num_labels:
             return None
@@ -132,16 +131,16 @@ class RunFolder:
 
     @cached_property
     def shown(self) -> Sequence[str]:
-        """How the nodes are shown to people: the name, if there is one, and the id."""
+        """The nodes as shown to users: the name, if there is one, and the id."""
         if self.names is None:
             return self.ids
         pairs = zip(self.names, self.ids, strict=True)
         return tuple(f"{name} ({node})" if name else node for name, node in pairs)
 
     def find(self, node: str) -> int:
-        """Return the position of a node by its id, or by its name if no other has it."""
+        """Return the position of a node by its id, or by its name if that is unique."""
         for known in (self.ids, self.shown):
-            with suppress(ValueError):
+            if node in known:
                 return known.index(node)
         named = [place for place, name in enumerate(self.names or ()) if node and name == node]
         if len(named) == 1:
@@ -159,7 +158,7 @@ class RunFolder:
 
 
 def clear_model(folder: Path) -> None:
-    """Remove the chosen model and its graph, so that no new run is taken for an older one."""
+    """Remove the chosen model and its graph, so that they are not mixed with new runs."""
     for name in (CHOSEN, *MODEL_FILES, GRAPH, NODES, SPLITS):
         (folder / name).unlink(missing_ok=True)
 
@@ -171,14 +170,14 @@ def choose_model(
     names: Sequence[str] | None = None,
     hop_file: Path | None = None,
 ) -> FinishedRun:
-    """Save the model with the best validation score, the graph and the splits with its runs.
+    """Save the model with the best validation score, the graph and the splits.
 
-    Of equal runs the first is chosen. Test nodes are not used. The graph is saved unless it is that
-    of a ``hop_file``.
+    The first of several equal runs is chosen. Test nodes are not used.
 
     Args:
-        folder: Where the experiment, of one configuration, saved its models.
-        ids: The ids of the nodes, and ``names`` what they are called, if they have any.
+        folder: The folder where ``experiment``, of one configuration, saved its models.
+        ids: The ids of the nodes, if they have any; likewise ``names``.
+        hop_file: The file that holds the graph, which is then not saved again.
     """
     (model,), data, splits = experiment.folders, experiment.data, experiment.splits
     runs = [_read_run(folder / model / f"split-{split:02d}") for split in range(len(splits))]
@@ -210,63 +209,48 @@ def open_run(folder: Path) -> RunFolder:
     """Open a folder written by :func:`choose_model`.
 
     Raises:
-        BadInput: If there is no model, a file was changed or cut short, or the graph is not the
-            one of the training.
+        BadInput: If there is no model, or a file is missing, changed or cut short.
     """
     about = read_hashed_json(folder / CHOSEN, _IF_MISSING, _IF_CHANGED)
-    try:
-        copies = sha256_of_files(folder / about["run"], MODEL_FILES)
-        refuse_changed_files(folder, {**about["files"], **copies}, _IF_CHANGED)
-        saved = load_saved(folder)
-        runs = tuple(_read_run(folder / name) for name in about["runs"])
-        data, ids, names = _open_graph(folder, about)
-        splits = tuple(
-            Split(*(torch.nonzero(row == role).flatten() for role in (1, 2, 3)))
-            for row in torch.from_numpy(read_npz(folder / SPLITS)["roles"])
-        )
-        chosen = runs[about["runs"].index(about["run"])]
-        sizes = (data.num_nodes, data.num_classes, len(runs))
-        if (len(ids), len(saved.preprocess.classes), len(splits)) != sizes:
-            raise ValueError("names of nodes or classes do not fit the graph")
-        return RunFolder(folder, saved, chosen, runs, data, ids, splits, names)
-    except BadInput:
-        raise
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        # All hashes are right, so the folder was put together from parts of others.
-        raise BadInput(f"{folder}: lacks a part of a run ({error!r}); {_IF_CHANGED}") from None
+    copies = sha256_of_files(folder / about["run"], MODEL_FILES)
+    refuse_changed_files(folder, {**about["files"], **copies}, _IF_CHANGED)
+    runs = tuple(_read_run(folder / name) for name in about["runs"])
+    chosen = runs[about["runs"].index(about["run"])]
+    splits = tuple(
+        Split(*(torch.nonzero(row == role).flatten() for role in (1, 2, 3)))
+        for row in torch.from_numpy(read_npz(folder / SPLITS)["roles"])
+    )
+    data, ids, names = _open_graph(folder, about)
+    data.name = about["dataset"]
+    return RunFolder(folder, load_saved(folder), chosen, runs, data, ids, splits, names)
 
 
 def _open_graph(
     folder: Path, about: dict[str, Any]
 ) -> tuple[Data, Sequence[str], Sequence[str] | None]:
-    """Return the graph of the training, and the ids and names of its nodes."""
-    ids: Sequence[str] | None = None
-    names: Sequence[str] | None = None
+    """Return the training graph, and the ids and names of its nodes."""
     if "hop_file" in about:
         source = Path(about["hop_file"])
         if not source.is_file():
             raise BadInput(
                 f"{folder}: the model was trained on {source}, which is not there any more; move "
-                "it back, put a link to it there, or train again on it where it is now"
+                "it back, put a link there, or train again on the file at its new place"
             )
         again = "write it again with crossgcn hops, and train again"
         refuse_changed_files(source.parent, {source.name: about["hop_file_sha256"]}, again)
         table = read_hop_file(source)
-        data, ids, names = table.data, table.ids, table.names
-    else:
-        data = read_graph(folder / GRAPH)
-        nodes = read_json_object(folder / NODES, _IF_MISSING, _IF_CHANGED)
-        ids, names = (each and tuple(each) for each in (nodes["ids"], nodes["names"]))
-    data.name = about["dataset"]
-    return data, ids or tuple(map(str, range(data.num_nodes))), names
+        return table.data, table.ids, table.names
+    data = read_graph(folder / GRAPH)
+    nodes = read_json_object(folder / NODES, _IF_MISSING, _IF_CHANGED)
+    return data, tuple(nodes["ids"] or map(str, range(data.num_nodes))), nodes["names"]
 
 
 def refuse_overwriting(folder: Path, path: Path) -> None:
-    """Refuse to write a result over what a run was made from, or over what it consists of.
+    """Refuse to overwrite the tables that a run was trained on, or the files of the run.
 
     Args:
         folder: The folder of the run.
-        path: The file to be written. A page or a table may lie in the folder.
+        path: The file to be written. A page or a table may be in the folder.
     """
     if path.is_dir() or not path.parent.is_dir():
         raise BadInput(f"{path}: give the name of a file in an existing folder")
@@ -277,14 +261,14 @@ def refuse_overwriting(folder: Path, path: Path) -> None:
     sources = [training.get("dataset"), training.get("edges")]
     for source in (each for each in sources if isinstance(each, str)):
         if Path(source).exists() and path.samefile(source):
-            raise BadInput(f"{path}: the run was made from this file; give another name")
+            raise BadInput(f"{path}: the run was trained on this file; give another name")
     inside = path.resolve().is_relative_to(folder.resolve())
     if inside and (path.suffix in (".json", ".npz", ".safetensors") or path.name == EPOCHS):
-        raise BadInput(f"{path}: the run consists of this file; give another name")
+        raise BadInput(f"{path}: this file is part of the run; give another name")
 
 
 def roles_of(split: Split, num_nodes: int) -> Tensor:
-    """Return what a split uses each node for, as positions in ``ROLE_NAMES``, int8."""
+    """Return the role of each node in a split, as a position in ``ROLE_NAMES``, int8."""
     roles = torch.zeros(num_nodes, dtype=torch.int8)
     for role, name in enumerate(ROLE_NAMES[1:], 1):
         roles[getattr(split, name)] = role

@@ -1,4 +1,4 @@
-"""Means with their spread, and differences paired over splits."""
+"""Means and standard deviations, and differences paired over splits."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def paired_difference(
 ) -> PairedDifference:
     r"""Compare two models on the same splits.
 
-    Accuracies vary more between splits than between models. That variation cancels in
-    differences per split, so their standard error tells whether a gain is real, which the
-    two standard deviations cannot.
+    Accuracies vary more between splits than between models. Differences per split cancel that
+    variation, so their standard error shows whether a gain is real; the two standard deviations
+    do not.
 
-    Splits drawn again and again from the same nodes overlap, and their differences vary less
-    than differences on new data would. Nadeau and Bengio's correction replaces the variance
+    Random splits of the same nodes overlap, so their differences vary less than differences on
+    new data would. Nadeau and Bengio's correction replaces the variance
     :math:`\frac{1}{J} s^2` of the mean over :math:`J` splits by
     :math:`\left(\frac{1}{J} + \frac{n_\text{test}}{n_\text{train}}\right) s^2`.
 

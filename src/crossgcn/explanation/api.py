@@ -1,17 +1,20 @@
 """Explain a model, an estimator or a run: its scores as exact sums of named terms.
 
-A run or an estimator is a way to come by a model, its graph and the names of both. What follows
-is the same for all: (model, graph, names) to an explainer, and an explainer to an explanation.
+A run or an estimator is a way to come by a model, its graph and the names of both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import zip_longest
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from torch import nn
 from torch_geometric.data import Data
 
@@ -19,16 +22,19 @@ from crossgcn.data.features import FeatureSpace
 from crossgcn.data.tables.graph import read_encoding
 from crossgcn.data.tables.kinds.numeric import NumberEncoder
 from crossgcn.errors import BadInput
+from crossgcn.experiments.predict import join_new_nodes
 from crossgcn.experiments.run_folder import RunFolder, open_run
 from crossgcn.explanation.columns import Names
-from crossgcn.explanation.explainers import Explainer, HopExplainer, LayeredExplainer
-from crossgcn.explanation.polynomial import read_layers
-from crossgcn.explanation.products import products, refuse_columns
+from crossgcn.explanation.hop_explainer import HopExplainer
+from crossgcn.explanation.node import NodeExplanation
+from crossgcn.explanation.polynomial import NotASum, read_layers
+from crossgcn.explanation.products import NO_COLUMNS, Products, products
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 
 FeatureNames = FeatureSpace | Sequence[str] | None
 Contrast = tuple[Any, Any] | None
+_Graph = tuple[Data, NeighbourLabels | None]
 
 
 def explain(
@@ -37,6 +43,7 @@ def explain(
     edge_index: Any = None,
     *,
     node: Any = None,
+    node_index: Any = None,
     feature_names: FeatureNames = None,
     classes: Sequence[Any] | None = None,
     contrast: Contrast = None,
@@ -48,86 +55,108 @@ def explain(
         model: A trained model, a fitted estimator, or a run: the folder that ``crossgcn train``
             wrote, which knows everything below.
         data: The graph, for a model; with ``train_mask``, if the model sees the labels of
-            neighbours in the training set. For an estimator the rows to explain, as ``predict``
-            takes them; by default the graph of its fit.
-        edge_index: The edges between the rows of an estimator.
+            neighbours in the training set. For an estimator the rows to explain, and for a run a
+            table of new nodes, as ``predict`` takes them; by default the graph of the training.
+            Terms are fitted on that graph, whatever the rows; of an estimator that was fitted
+            without edges, on the rows.
+        edge_index: The edges between the rows of an estimator, or the table of edges of new nodes.
         node: Explain this node only: its number, its row in ``data``, or its id in a run.
+        node_index: The node of ``edge_index`` that each row of an estimator is.
         feature_names: One name per feature, or a feature space, which also knows their columns.
         classes: Names of the classes.
         contrast: Two of the classes: why the first and not the second.
         relation: What neighbours are called.
 
     Returns:
-        An :class:`~crossgcn.explanation.terms.Explanation`; with ``node`` a
-        :class:`~crossgcn.explanation.node.NodeExplanation`. For bags of words (more than 200
-        columns), for more than two layers and with ``aggregate_first``, the strongest
-        :class:`~crossgcn.explanation.products.Products` of features.
+        For cross-hops an :class:`~crossgcn.explanation.terms.Explanation`; with ``node`` a
+        :class:`~crossgcn.explanation.node.NodeExplanation`. For Cross-GCN, GCN and MLP the
+        strongest :class:`~crossgcn.explanation.products.Products` of features.
 
     Raises:
         BadInput: If the model is not a sum of named terms; the message says which models are.
     """
     if isinstance(model, str | PathLike):
         model = open_run(Path(model))
+    fitted: _Graph | None = None
     if isinstance(model, RunFolder):
-        given = (data, edge_index, feature_names, classes)
-        if any(each is not None for each in given):
-            raise BadInput("a run knows its graph and its names: give node and contrast only")
-        names, labels = _names_of_run(model), model.labels(model.saved.model)
-        explainer = make_explainer(model.saved.model, model.data, names, labels, contrast)
+        if any(each is not None for each in (feature_names, classes, node_index)):
+            raise BadInput("a run knows its names: give tables, node and contrast only")
+        network, graph, names = model.saved.model, model.data, _names_of_run(model)
+        labels = model.labels(network)
+        if data is not None:
+            fitted = graph, labels
+            new, graph = join_new_nodes(model, data, edge_index)
+            labels = model.labels(network, y=graph.y)
+            names = _with_new_nodes(names, model.ids, new.ids, data)
+        elif edge_index is not None:
+            raise BadInput("edges go with new nodes: give a table of these, too")
     else:
-        graph, rows, labels = _graph_of(model, data, edge_index)
-        classes = getattr(model, "classes_", None) if classes is None else classes
+        network = getattr(model, "model_", model)
+        graph, rows, labels, fitted = _graph_of(model, data, edge_index, node_index)
+        if not isinstance(network, CrossHops):
+            read_layers(network)  # refuses what is no sum of products
+        if classes is None:
+            classes = getattr(model, "classes_", None)
         if feature_names is None:
             feature_names = getattr(model, "feature_names_in_", None)
-        model = getattr(model, "model_", model)
         names = Names(
-            _check_features(feature_names, graph.x.shape[1]),
-            _check_classes(classes, model),
+            _check_features(feature_names, graph.x.shape[1], network.in_channels),
+            _check_classes(classes, network),
             relation,
             num_rows=graph.x.shape[0] if rows is None else len(rows),
             rows=rows,
         )
+        if fitted is not None:
+            known, count = fitted[0].num_nodes, graph.num_nodes
+            shown = [str(number) for most in (known, count) for number in range(most)]
+            names = replace(names, rows=known + rows, shown=shown)
         if labels is None:
-            labels = _labels(model, graph, len(names.classes))
-        explainer = make_explainer(model, graph, names, labels, contrast)
-    if isinstance(explainer, LayeredExplainer) and (reason := explainer.refusal()):
-        if node is not None or contrast is not None:
-            raise BadInput(refuse_columns(reason))
-        return products(explainer.reading, names, reason)
-    if node is None:
-        return explainer.explain()
-    return explainer.explain(names.node(node)).node(node)
+            labels = _labels(network, graph, len(names.classes))
+    reads_edges = isinstance(network, CrossHops) or bool(getattr(network, "propagations", ()))
+    if reads_edges and graph.edge_index is None:
+        raise BadInput("this model reads edges: give data with an edge_index")
+    if isinstance(network, CrossHops):
+        explainer = HopExplainer(network, graph, names, labels, contrast, fitted)
+        if node is not None:
+            return explainer.explain([names.node(node)]).node(node)
+        return explainer.explain(() if fitted is None or names.rows is None else names.rows)
+    if node is not None or contrast is not None:
+        raise BadInput(NO_COLUMNS)
+    return products(network, graph, names)
 
 
-def make_explainer(
-    model: nn.Module,
-    data: Data,
-    names: Names,
-    labels: NeighbourLabels | None = None,
-    contrast: Contrast = None,
-) -> Explainer:
-    """Return what explains a model on a graph.
+def list_largest_terms(
+    run: RunFolder, nodes: Any = None, edges: Any = None, *, top: int = 5
+) -> pd.DataFrame:
+    """Return the largest terms of each node in words, in columns ``term 1``, ``term 2``, ...
+
+    They are those of the predicted class, or of the second of two classes.
 
     Args:
-        labels: What neighbours show of their labels to a :class:`~crossgcn.CrossHops`.
-        contrast: Names of two classes.
+        nodes: Table of new nodes; by default all nodes of the training graph.
+        edges: Table of their edges.
     """
-    if not isinstance(model, CrossHops):
-        return LayeredExplainer(model, data, names, contrast)
-    if data.edge_index is None:
-        raise BadInput("cross-hops reads edges: give data with an edge_index")
-    return HopExplainer(model, data, names, contrast, labels)
+    whole = explain(run, nodes, edges)
+    if isinstance(whole, Products):
+        raise BadInput(NO_COLUMNS)
+    explainer, texts = whole.explainer, list[list[str]]()
+    rows = np.arange(len(run.ids)) if nodes is None else np.array(explainer.names.rows)
+    for part in np.array_split(rows, -(-len(rows) // explainer.most_nodes)):
+        if not all(node in whole.place_of for node in part.tolist()):
+            whole = explainer.explain(part)
+        texts += [NodeExplanation(whole, node).in_words(top) for node in part.tolist()]
+    columns = list(zip_longest(*texts, fillvalue=""))
+    return pd.DataFrame({f"term {number}": column for number, column in enumerate(columns, 1)})
 
 
 def can_be_explained(model: nn.Module) -> bool:
     """Return whether the scores of a model are sums of products of features."""
     if isinstance(model, CrossHops):
         return type(model) is CrossHops
-    try:
+    with suppress(NotASum):
         read_layers(model)
-    except BadInput:
-        return False
-    return True
+        return True
+    return False
 
 
 def _names_of_run(run: RunFolder) -> Names:
@@ -146,21 +175,48 @@ def _names_of_run(run: RunFolder) -> Names:
     return replace(names, relation=plan.relation, target=plan.target or "label", numbers=numbers)
 
 
-def _graph_of(model: Any, data: Any, edge_index: Any) -> tuple[Data, Any, NeighbourLabels | None]:
-    """Return the graph to explain, and of an estimator the node of each row, and labels."""
+def _with_new_nodes(names: Names, known: Sequence[str], new: Sequence[str], table: Any) -> Names:
+    """Return the names of the training graph, and of the same graph with new nodes."""
+    first = 2 * len(known)
+    where = table if isinstance(table, str | Path) else "nodes"
+
+    def find(node: Any) -> int:
+        if str(node) in new:
+            return first + new.index(str(node))
+        if str(node) in known:
+            raise BadInput(
+                f"{where}: node {node!r} is not in it, but was trained on: leave out the tables"
+            )
+        raise BadInput(
+            f"{where}: there is no node {node!r} among its {len(new):,}; the first are "
+            f"{', '.join(map(repr, new[:3]))}"
+        )
+
+    old = names.shown or known
+    shown = (*old, *old, *new)
+    rows = first + np.arange(len(new))
+    return replace(names, find=find, shown=shown, rows=rows, num_rows=len(new))
+
+
+def _graph_of(
+    model: Any, data: Any, edge_index: Any, node_index: Any
+) -> tuple[Data, Any, NeighbourLabels | None, _Graph | None]:
+    """Return the graph to explain with its labels, and of an estimator the node of each row.
+
+    The last is the graph of the fit, if it is another.
+    """
     if not isinstance(getattr(model, "model_", model), nn.Module):
         raise BadInput(
             f"a {type(model).__name__} was given, which holds no trained model; give a model, an "
             "estimator after its fit, or the folder of a run"
         )
     if hasattr(model, "explained_graph") and not isinstance(data, Data):
-        graph: tuple[Data, Any, NeighbourLabels | None] = model.explained_graph(data, edge_index)
-        return graph
-    if edge_index is not None:
+        return model.explained_graph(data, edge_index, node_index)  # type: ignore[no-any-return]
+    if edge_index is not None or node_index is not None:
         raise BadInput("edge_index goes with rows of an estimator; the graph has its own")
     if not isinstance(data, Data):
         raise BadInput("give the graph of the model as a torch_geometric.data.Data, with its x")
-    return data, None, None
+    return data, None, None, None
 
 
 def _labels(model: nn.Module, data: Data, num_classes: int) -> NeighbourLabels | None:
@@ -176,11 +232,8 @@ def _labels(model: nn.Module, data: Data, num_classes: int) -> NeighbourLabels |
     return neighbour_labels(data.y, mask.nonzero().flatten(), num_classes)
 
 
-def _check_classes(classes: Sequence[Any] | None, model: nn.Module) -> tuple[str, ...]:
-    if isinstance(model, CrossHops):
-        num_scores = model.readout.out_channels
-    else:
-        num_scores = len(read_layers(model)[-1].bias)
+def _check_classes(classes: Sequence[Any] | None, model: Any) -> tuple[str, ...]:
+    num_scores = model.out_channels
     if classes is None:
         return ("target",) if num_scores == 1 else tuple(map(str, range(num_scores)))
     if len(classes) != num_scores:
@@ -191,7 +244,12 @@ def _check_classes(classes: Sequence[Any] | None, model: nn.Module) -> tuple[str
     return tuple(map(str, classes))
 
 
-def _check_features(names: FeatureNames, num_features: int) -> FeatureSpace:
+def _check_features(names: FeatureNames, num_features: int, in_channels: int) -> FeatureSpace:
+    if num_features != in_channels:
+        raise BadInput(
+            f"the graph has {num_features} features per node, but the model takes {in_channels}; "
+            "give the graph it was trained on, or one encoded in the same way"
+        )
     if names is None:
         return FeatureSpace.unnamed(num_features)
     space = names if isinstance(names, FeatureSpace) else FeatureSpace.named(list(map(str, names)))

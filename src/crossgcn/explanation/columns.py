@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,18 +12,14 @@ import numpy as np
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.tables.kinds.numeric import MAX_DEVIATIONS
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.explanation.polynomial import Floats, Ints
-from crossgcn.graph.hops import HopPlan
-from crossgcn.graph.standardise import Scale
+from crossgcn.explanation.polynomial import Floats, Ints, as_array, target_scale
+from crossgcn.models.cross_hops import CrossHops
 
 SCOPES = ("own", "neighbourhood", "both")
 """What the columns of a term describe."""
+_MOST_SHARES = 2
 MOST_COLUMNS = 200
 """A table with more columns has no terms by column."""
-POSITION = "position in the graph"
-"""The term of what a node with average neighbours would get at the same place."""
-HIDDEN = "crosses of hidden units"
-"""The term of the crosses of later layers, which have no names."""
 
 
 class Outputs(NamedTuple):
@@ -75,7 +70,7 @@ class Names:
     find: Callable[[Any], int] | None = None
     shown: Sequence[str] | None = None
 
-    @cached_property
+    @property
     def fields(self) -> tuple[str, ...]:
         """The column of each feature; one for all of them if there are too many columns."""
         fields = self.features.fields
@@ -134,6 +129,8 @@ class Column:
         table_scale: Mean and deviation of the number in the table, which was cut off beyond
             :data:`MAX_DEVIATIONS`; ``None`` if it was not.
         is_log: Whether the number is the logarithm of a count plus one.
+        shares: Zero point and step of each share of neighbours, ``[2, places]``, 0 for what is
+            no share; ``None`` if nothing is.
     """
 
     name: str
@@ -144,6 +141,7 @@ class Column:
     scale: tuple[float, float] = (0.0, 1.0)
     table_scale: tuple[float, float] | None = None
     is_log: bool = False
+    shares: Floats | None = None
 
     def numbers(self, values: Floats) -> Floats:
         """Return numbers in their own unit; what rounding left of 0 is 0."""
@@ -152,17 +150,28 @@ class Column:
         return np.expm1(numbers) if self.is_log else numbers
 
     def value_text(self, values: Floats) -> str:
-        """Return what a node has in this column, as ``female`` or ``34``."""
+        """Return what a node has in this column, as ``female``, ``34`` or ``38 % female``."""
+        if np.isnan(values).any():
+            return "unknown"
+        if self.shares is not None:
+            shares = np.round(self.shares[0] + self.shares[1] * values, 6) + 0.0  # no -0
+            largest = np.argsort(-shares, kind="stable")[:_MOST_SHARES].tolist()
+            names = [self.value_name(name) for name in self.features]
+            names = ["yes"] if names == [self.name] else names
+            texts = [
+                f"{100 * shares[each]:.0f} % {names[each]}"
+                for each in largest
+                if shares[each] >= 0.005 or len(names) == 1
+            ]
+            return ", ".join(texts) or "none"
         if len(values) == 1 and values[0] in (0.0, 1.0) and self.scale == (0.0, 1.0):
             return "yes" if values[0] else "no"
         flags = [name for name, value in zip(self.features, values, strict=True) if value == 1]
-        if not self.is_number or f"{self.name}=(missing)" in flags:
+        if not self.is_number or (self.scope == "own" and f"{self.name}=(missing)" in flags):
             return ", ".join(map(self.value_name, flags)) or "none"
         number = float(self.numbers(values[:1])[0])
         if self.is_log:
             return f"{number:,.0f}"
-        if self.features[0].startswith(f"{self.name}="):  # the share of a class
-            return f"{number:.0%} {self.value_name(self.features[0])}"
         sign = ""
         if self.table_scale is not None:
             mean, deviation = self.table_scale
@@ -178,80 +187,50 @@ class Column:
         return feature
 
 
-def hop_columns(plan: HopPlan, names: Names, scale: Scale | None = None) -> tuple[Column, ...]:
-    """Return the columns of the inputs of :class:`~crossgcn.CrossHops`.
-
-    Args:
-        scale: How the model standardises its inputs.
-    """
-    is_regression = len(names.classes) == 1
-    target = names.classes[0] if is_regression else names.target
-    titles = plan.name_columns([""], [target][: plan.num_labels], names.relation)
-    columns: list[Column] = []
-    for block, prefix in enumerate(titles[: 1 + plan.num_blocks]):
-        columns += table_columns(names, prefix, block * plan.num_features, scale)
-    place, sides = (1 + plan.num_blocks) * plan.num_features, 2 if plan.directed else 1
-    for number, title in enumerate(titles[1 + plan.num_blocks :]):
-        # First the number of neighbours, then by turns labels and how many are known.
-        is_label = number >= sides and (number - sides) % 2 == 0
-        features = [title]
-        if is_label and not is_regression:
-            shown = names.classes[1:] if plan.num_labels == 1 else names.classes
-            features = [f"{title}={name}" for name in shown]
-        column = Column(title, place + np.arange(len(features)), tuple(features), "neighbourhood")
-        if len(features) == 1:
-            known = names.numbers.get(target) if is_label and is_regression else None
-            column = replace(column, is_number=True, scale=_join(known, scale, place))
-        columns.append(replace(column, is_log=not is_label))
-        place += len(features)
-    return tuple(columns)
-
-
-def layer_columns(names: Names, *, has_edges: bool) -> tuple[Column, ...]:
-    """Return the columns of a model that sums over neighbours.
-
-    First come those of the node, then, if there are edges, the same of the neighbours; then
-    :data:`POSITION` and :data:`HIDDEN`.
-    """
-    columns = table_columns(names)
-    if has_edges:
-        columns += table_columns(names, f"{names.relation}: ")
-    nothing = np.zeros(0, np.int64)
-    others = Column(POSITION, nothing, scope="neighbourhood"), Column(HIDDEN, nothing, scope="both")
-    return (*columns, *others)
-
-
-def table_columns(
-    names: Names, prefix: str = "", offset: int = 0, scale: Scale | None = None
-) -> list[Column]:
-    """Return the columns of the table, or with a prefix those of a neighbourhood."""
-    features, columns = names.features.names, []
-    members: dict[str, list[int]] = {}
-    for place, name in enumerate(names.fields):
-        members.setdefault(name, []).append(place)
-    for name, places in members.items():
-        numbers = [place for place in places if features[place] == name]
-        places = numbers + [place for place in places if place not in numbers]
-        column = Column(
-            prefix + name,
-            offset + np.array(places),
-            tuple(prefix + features[place] for place in places),
-            "neighbourhood" if prefix else "own",
+def hop_columns(model: CrossHops, names: Names) -> list[Column]:
+    """Return the columns of the inputs of :class:`~crossgcn.CrossHops`, in the user's units."""
+    plan, classes, width = model.plan, names.classes, model.plan.num_features
+    is_regression, fields = len(classes) == 1, names.fields
+    target = classes[0] if is_regression else names.target
+    shown = classes[1:] if plan.num_labels == 1 else classes
+    labels = [target] if is_regression else [f"{target}={name}" for name in shown]
+    features = plan.name_columns(names.features.names, labels[: plan.num_labels], names.relation)
+    titles = plan.name_columns(fields, [target] * plan.num_labels, names.relation)
+    num_table = (1 + plan.num_blocks) * width
+    members: dict[tuple[int, str], list[int]] = {}
+    for place, title in enumerate(titles):
+        members.setdefault((min(place, num_table) // width, title), []).append(place)
+    columns, prior = [], as_array(model.prior)  # 0 for flags
+    for (_, title), places in members.items():
+        places.sort(key=lambda place: features[place] != title)  # a number before its ranges
+        is_number, table_scale, known = features[places[0]] == title, None, (0.0, 1.0)
+        # After the table come the numbers of neighbours, then labels and how many are known.
+        label = places[0] - num_table - len(plan.sides)
+        is_label = label >= 0 and label % (plan.num_labels + 1) < plan.num_labels
+        if places[0] < num_table:
+            table_scale = names.numbers.get(fields[places[0] % width]) if is_number else None
+            known = table_scale or known
+        elif len(places) == 1:
+            is_number = True  # also the share of the second of two classes
+            known = target_scale(model) if is_label and is_regression else known
+        is_share = np.full(len(places), is_label and not is_regression)
+        if width <= places[0] < num_table and table_scale is None:
+            is_share = prior[np.array(places) % width] == 0
+            is_share &= not is_number or len(places) == 1
+        shares = np.stack([as_array(model.center), as_array(model.deviation)])[:, places]
+        center, deviation = shares[:, 0].tolist()
+        scale = (known[0] + known[1] * center, known[1] * deviation)
+        columns.append(
+            Column(
+                title,
+                np.array(places),
+                tuple(features[place] for place in places),
+                "own" if places[0] < width else "neighbourhood",
+                is_number,
+                scale if is_number else (0.0, 1.0),
+                table_scale,
+                places[0] >= num_table and not is_label,
+                shares * is_share if is_share.any() else None,
+            )
         )
-        if numbers:
-            known = names.numbers.get(name)
-            joined = _join(known, scale, offset + places[0])
-            column = replace(column, is_number=True, scale=joined, table_scale=known)
-        columns.append(column)
     return columns
-
-
-def _join(
-    known: tuple[float, float] | None, scale: Scale | None, place: int
-) -> tuple[float, float]:
-    """Return zero point and step of an input that the table and the model standardised."""
-    mean, deviation = known or (0.0, 1.0)
-    if scale is None:
-        return mean, deviation
-    center, step = float(scale.center[place]), float(scale.deviation[place])
-    return mean + deviation * center, deviation * step

@@ -69,26 +69,21 @@ class Grid:
 
 
 def make_grid(whole: Explanation, term: Term, levels: dict[int, tuple[int, int]]) -> Grid | None:
-    """Return a term by values of its columns; ``None`` if the columns have no values."""
+    """Return a term by values of its columns; ``None`` for more than three, or the rest."""
     columns = [whole.columns[place] for place in term.key]
-    if not columns or len(columns) > max(levels) or not all(len(c.places) for c in columns):
+    if len(columns) not in levels:
         return None
-    around = None if term.scope == "own" else whole.explainer.near
-    inputs = whole.inputs
-    if around is not None and len(columns) == 1:
-        total = np.maximum(np.asarray(around.sum(axis=1)).reshape(-1, 1), 1e-12)
-        inputs, around = (around @ inputs) / total, None
-    sizes = levels[len(columns)]
-    axes = [_axis(c, inputs[:, c.places], len(columns) == 1, term, *sizes) for c in columns]
+    sizes, single = levels[len(columns)], len(columns) == 1
+    known = slice(whole.num_fitted)
+    inputs, added = whole.inputs[known], term.contributions[known]
+    axes = [_axis(each, inputs[:, each.places], single, added, *sizes) for each in columns]
     masks: Any = np.ones((len(inputs), 1), np.float32)
     for axis in axes:
         masks = (masks[:, :, np.newaxis] * axis.masks[:, np.newaxis]).reshape(len(masks), -1)
-    if around is not None:
-        masks = _are_high(np.asarray(around @ masks)).astype(np.float32)
     counts = masks.sum(axis=0)
     size = np.maximum(counts, 1)[:, np.newaxis]
-    errors = None if term.spread is None else masks.T @ term.spread / size
-    return Grid(axes, counts.astype(np.int64), masks.T @ term.contributions / size, errors)
+    errors = None if term.spread is None else masks.T @ term.spread[known] / size
+    return Grid(axes, counts.astype(np.int64), masks.T @ added / size, errors)
 
 
 def describe(whole: Explanation, term: Term, output: int, top: int) -> dict[str, Any]:
@@ -107,28 +102,19 @@ def describe(whole: Explanation, term: Term, output: int, top: int) -> dict[str,
         return {"cells": []}
     cells = grid.cells(output)
     matter = sorted(cells, key=lambda cell: -abs(cell["contribution"]) * sqrt(cell["nodes"]))
-    columns = [whole.columns[place] for place in term.key]
-    values = [whole.inputs[:, column.places] for column in columns]
-    if all(c.is_number and not _are_flags(v) for c, v in zip(columns, values, strict=True)):
-        around = None if term.scope == "own" else whole.explainer.near
-        slope = _slope([v[:, 0] for v in values], term.contributions[:, output], around)
-        return {"slope": slope, "cells": cells if len(columns) == 1 else matter[:top]}
-    return {"cells": matter[:top]}
+    if any(axis.at is None for axis in grid.axes):
+        return {"cells": matter[:top]}
+    known = slice(whole.num_fitted)
+    numbers = [whole.inputs[known, whole.columns[place].places[0]] for place in term.key]
+    slope = _slope(numbers, term.contributions[known, output])
+    return {"slope": slope, "cells": cells if len(numbers) == 1 else matter[:top]}
 
 
-def _are_flags(values: Floats) -> bool:
-    """Return whether a column holds nothing but 0 and 1."""
-    return bool(((values == 0) | (values == 1)).all())
-
-
-def _are_high(shares: Floats) -> Any:
-    """Return which nodes are in the upper quarter, and above the least."""
-    return (shares >= np.quantile(shares, 0.75, axis=0)) & (shares > shares.min(axis=0))
-
-
-def _axis(column: Column, values: Floats, single: bool, term: Term, parts: int, most: int) -> Axis:
+def _axis(
+    column: Column, values: Floats, single: bool, added: Floats, parts: int, most: int
+) -> Axis:
     """Return the values of one column; of many categories, those that matter most."""
-    flags = _are_flags(values)
+    flags = bool(((values == 0) | (values == 1)).all())
     if column.is_number and not flags:
         return _number_axis(column, values, parts)
     names = list(column.features)
@@ -137,12 +123,14 @@ def _axis(column: Column, values: Floats, single: bool, term: Term, parts: int, 
         masks = np.concatenate([values, 1 - values], axis=1)
         return Axis(column.name, ["yes", "no"], names, masks)
     if not flags:
-        values = _are_high(values).astype(np.float64)
+        # A share of neighbours is high in the upper quarter of nodes, and above the least.
+        high = (values >= np.quantile(values, 0.75, axis=0)) & (values > values.min(axis=0))
+        values = high.astype(np.float64)
     counts = values.sum(axis=0)
     if single:
-        matters = np.abs(term.contributions.T @ values) / np.sqrt(np.maximum(counts, 1))
+        matters = np.abs(added.T @ values) / np.sqrt(np.maximum(counts, 1))
     else:  # Over the nodes with one value, a cross has the mean 0.
-        matters = np.square(term.contributions).T @ values
+        matters = np.square(added).T @ values
     chosen = np.argsort(-matters.sum(axis=0), kind="stable")[:most]
     kept = chosen[counts[chosen] > 0]
     kept = kept[np.argsort(-counts[kept], kind="stable")]
@@ -180,11 +168,9 @@ def _number_text(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _slope(numbers: Sequence[Floats], contributions: Floats, around: Any) -> float:
+def _slope(numbers: Sequence[Floats], contributions: Floats) -> float:
     standard = [(each - each.mean()) / max(float(each.std()), 1e-12) for each in numbers]
     product_of: Floats = reduce(np.multiply, standard)
-    if around is not None:
-        product_of = around @ product_of
     product_of = product_of - product_of.mean()
     length = float(product_of @ product_of)
     return float(product_of @ contributions) / length if length > 0 else 0.0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crossgcn.explanation.columns import SCOPES, Column, score_name
+from crossgcn.explanation.columns import SCOPES, score_name
 from crossgcn.explanation.polynomial import Floats
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from crossgcn.explanation.terms import Explanation, Term
 
 _LARGEST, _SHOWN = 100, 12
-_MOST_VALUES, _MOST_CHANGES = 100, 3
+_MOST_CHANGES = 3
 _OTHER_CATEGORY = 0.5
 """The distance of a change of category; that of a number is the share of nodes between."""
 
@@ -38,8 +39,8 @@ class NodeExplanation:
         self.whole, self.node = whole, node
         self.name = whole.explainer.names.show(node)
         self.row = whole.place_of[node]
-        self._projected = whole.explainer.project(node)
-        label = int(whole.explainer.predict(node, self._projected)[0])
+        self._projected = whole.explainer.polynomial.project(whole.inputs[[self.row]])
+        label = int(whole.explainer.predict(self._projected)[0])
         classes = whole.explainer.names.classes
         self.predicted = classes[label] if len(classes) > 1 else None
         if output is None:
@@ -48,7 +49,7 @@ class NodeExplanation:
         self.output, self.unit = whole.outputs[output], whole.unit
         self.score = float(whole.scores[self.row, output])
         self.average = float(whole.average[output])
-        every = whole.all_terms
+        every = self._terms()
         values = np.array([term.contributions[self.row, output] for term in every])
         order = np.argsort(-np.abs(values), kind="stable")
         self.terms = [every[place] for place in order]
@@ -58,16 +59,30 @@ class NodeExplanation:
     def held(self) -> dict[str, str]:
         """What the node has, by column: ``{"gender": "female", "neighbours: age": "34.2"}``.
 
-        Of the neighbourhood: means of numbers, and the share of the second of two classes.
+        Of the neighbourhood: means of numbers, and the largest shares of categories, as they are
+        in the table, neither cut nor smoothed.
         """
-        whole = self.whole
-        return {
-            column.name: column.value_text(whole.inputs[self.row, column.places])
-            for column in whole.columns
-            if len(column.places)
-            if column.scope == "own"
-            or (whole.explainer.near is None and column.is_number and column.scale != (0.0, 1.0))
-        }
+        row = self.whole.explainer.plain(self.node)
+        return {each.name: each.value_text(row[each.places]) for each in self.whole.columns}
+
+    def _terms(self) -> list[Term]:
+        """Return all terms; those of the neighbourhood as one if the node has no neighbours."""
+        every, explainer = self.whole.all_terms, self.whole.explainer
+        around = [term for term in every if term.columns and term.scope != "own"]
+        if not around or len(explainer.near(self.node)):
+            return list(every)
+        total = np.sum([term.contributions for term in around], axis=0)
+        one = replace(
+            around[0],
+            key=(),
+            columns=(f"has no {explainer.names.relation}",),
+            scope="neighbourhood",
+            contributions=total,
+            importance=total[: self.whole.num_fitted].std(axis=0),
+            error=None,
+            spread=None,
+        )
+        return [*(term for term in every if term not in around), one]
 
     @cached_property
     def neighbours(self) -> list[tuple[int, float]]:
@@ -89,18 +104,21 @@ class NodeExplanation:
         found: list[dict[str, Any]] = []
         if self.predicted is None:
             return []
-        for column, known in self.whole.own_values:
+        for column, values, below in self.whole.other_values:
             own = self.whole.inputs[self.row, column.places]
-            values, distances = _other_values(column, known, own)
+            distances = np.full(len(values), _OTHER_CATEGORY)
+            if below is not None:
+                known = self.whole.inputs[: self.whole.num_fitted, column.places[0]]
+                distances = np.abs(below - (known < own[0]).mean())
             effects = explainer.polynomial.project(values - own, column.places)
-            labels = explainer.predict(self.node, self._projected + effects)
+            labels = explainer.predict(self._projected + effects)
             outcomes = np.array(explainer.names.classes)[labels]
             flips = np.flatnonzero(outcomes != self.predicted)
             if flips.size:
                 best = flips[distances[flips].argmin()]
                 change = {
                     "column": column.name,
-                    "before": column.value_text(own),
+                    "before": self.held[column.name],
                     "after": column.value_text(values[best]),
                     "outcome": str(outcomes[best]),
                     "distance": float(distances[best]),
@@ -109,7 +127,7 @@ class NodeExplanation:
         return sorted(found, key=lambda change: change["distance"])[:_MOST_CHANGES]
 
     def shown(self, term: Term) -> list[str]:
-        """Return what the node has in the columns of a term, where that is known."""
+        """Return what the node has in each column of a term."""
         return [self.held[name] for name in term.columns if name in self.held]
 
     def to_json(self) -> dict[str, Any]:
@@ -139,6 +157,14 @@ class NodeExplanation:
             "changes": self.changes,
         }
 
+    def in_words(self, top: int) -> list[str]:
+        """Return the largest terms as ``neighbours: age (34.2) +0.21``."""
+        texts = []
+        for term, value in zip(self.terms[:top], self.values.tolist(), strict=False):
+            shown = "; ".join(self.shown(term))
+            texts.append(f"{term.name}{f' ({shown})' if shown else ''} {value:+.3g}")
+        return texts
+
     def to_frame(self) -> pd.DataFrame:
         """Return a row per term, the largest value first."""
         import pandas as pd
@@ -149,7 +175,7 @@ class NodeExplanation:
                 "columns": [term.columns for term in self.terms],
                 "scope": [term.scope for term in self.terms],
                 "value": self.values,
-                "shown": [", ".join(self.shown(term)) for term in self.terms],
+                "shown": ["; ".join(self.shown(term)) for term in self.terms],
             }
         )
 
@@ -160,16 +186,3 @@ class NodeExplanation:
             f"average {self.average:+.4g}, {len(self.terms):,} terms\n"
             + shown.to_string(index=False, max_colwidth=50)
         )
-
-
-def _other_values(column: Column, values: Floats, own: Floats) -> tuple[Floats, Floats]:
-    """Return values of other nodes, and their distances: quantiles, or the commonest categories."""
-    if column.is_number:
-        ranks = np.unique(np.linspace(0, len(values) - 1, _MOST_VALUES).astype(int))
-        distances = np.abs(ranks - np.searchsorted(values[:, 0], own[0])) / len(values)
-        values = values[ranks]
-    else:
-        values = values[:_MOST_VALUES]
-        distances = np.full(len(values), _OTHER_CATEGORY)
-    differ = np.abs(values - own).max(axis=1) > 1e-6
-    return values[differ], distances[differ]

@@ -1,4 +1,4 @@
-"""Read a trained model, and what it computes on a graph, as polynomials in 64-bit arrays."""
+"""Read the weights of a trained model as polynomials in 64-bit arrays."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch_geometric.data import Data
+from torch import nn
 
 from crossgcn.errors import BadInput
-from crossgcn.graph import SparseMatrix, edges_of_kind
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
@@ -37,8 +33,7 @@ class Polynomial:
         weights: :math:`\mathbf{f}`, then :math:`\mathbf{w}^m`, ``[1 + order, units, columns]``.
         order_weights: :math:`\alpha`, ``[order, units]``; the first row is part of the weights.
         readout: ``[units, bags * outputs]``, zero between a unit and other bags.
-        bias: Mean over bags, ``[outputs]``. :meth:`evaluate` leaves it out.
-        aggregate_first: Of a layer: whether it sums over neighbours before it multiplies.
+        bias: Mean over bags, ``[outputs]``, which :meth:`mean` adds; 0 for a layer.
     """
 
     weights: Floats
@@ -46,7 +41,6 @@ class Polynomial:
     readout: Floats
     bias: Floats
     bags: int = 1
-    aggregate_first: bool = False
 
     @property
     def order(self) -> int:
@@ -61,48 +55,18 @@ class Polynomial:
         """
         return np.stack([features @ weight[:, columns].T for weight in self.weights])
 
-    def crosses(self, projected: Floats) -> Floats:
-        """Return what the units have beyond their first order, ``[rows, units]``."""
+    def evaluate(self, projected: Floats) -> Floats:
+        """Return ``[rows, bags * outputs]`` from projections ``[1 + order, rows, units]``."""
         crosses = np.zeros(())
         for weights, value in zip(self.order_weights[:0:-1], projected[:1:-1], strict=True):
             crosses = value * (weights + crosses)
-        return np.asarray(projected[1] * crosses)
-
-    def evaluate(self, projected: Floats) -> Floats:
-        """Return ``[rows, bags * outputs]`` from projections ``[1 + order, rows, units]``."""
-        scores: Floats = (projected[0] + self.crosses(projected)) @ self.readout
+        scores: Floats = (projected[0] + projected[1] * crosses) @ self.readout
         return scores
 
     def mean(self, evaluated: Floats) -> Floats:
         """Return the mean over bags with the bias, ``[rows, outputs]``."""
         mean: Floats = evaluated.reshape(len(evaluated), self.bags, -1).mean(axis=1) + self.bias
         return mean
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a model of layers computes on a graph.
-
-    Attributes:
-        adjacencies: The matrix with which each layer sums over neighbours; ``None`` for a
-            layer without a graph.
-        inputs: What the first layer multiplies, ``[nodes, features]``: the features, or their
-            sums over neighbours if that layer aggregates first.
-        outputs: Output of each layer before its activation, ``[nodes, units]``; the last ones
-            are class scores. A hidden unit is active where its output is positive.
-        crosses: What the crosses of the last layer add to its output.
-    """
-
-    layers: tuple[Polynomial, ...]
-    adjacencies: tuple[Any, ...]
-    inputs: sp.csr_array
-    outputs: tuple[Floats, ...]
-    crosses: Floats
-
-    @property
-    def has_edges(self) -> bool:
-        """Whether a layer sums over neighbours."""
-        return any(each is not None for each in self.adjacencies)
 
 
 def read_hops(model: CrossHops, margin: Floats) -> Polynomial:
@@ -124,60 +88,24 @@ def read_hops(model: CrossHops, margin: Floats) -> Polynomial:
     return replace(read_layer(model.transform, 0), readout=readout, bias=bias, bags=bags)
 
 
-def read_model(model: nn.Module, data: Data) -> Reading:
-    """Read the layers of a model and compute its values on a graph.
-
-    Args:
-        model: A :class:`~crossgcn.models.node_classifier.NodeClassifier`, or a single layer.
-
-    Raises:
-        NotASum: If a part of the model is not a sum of products of features.
-        BadInput: If the model does not fit the graph.
-    """
-    layers, x = read_layers(model), _features(data)
-    if x.shape[1] != layers[0].weights.shape[2]:
-        raise BadInput(
-            f"the graph has {x.shape[1]} features per node, but the model takes "
-            f"{layers[0].weights.shape[2]}; give the graph it was trained on, or one encoded in "
-            "the same way"
-        )
-    adjacencies = tuple(_adjacency(module, data) for module in _modules(model))
-    multiplied: list[Any] = []
-    outputs: list[Floats] = []
-    for layer, adjacency in zip(layers, adjacencies, strict=True):
-        if layer.aggregate_first and adjacency is not None:
-            x = adjacency @ x
-        multiplied.append(x)
-        projected = layer.project(x)
-        linear, crosses = projected[0], layer.crosses(projected)
-        if not layer.aggregate_first and adjacency is not None:
-            linear, crosses = adjacency @ linear, adjacency @ crosses
-        outputs.append(np.asarray(linear + crosses + layer.bias))
-        x = np.maximum(outputs[-1], 0.0)
-    inputs = sp.csr_array(multiplied[0])
-    inputs.eliminate_zeros()
-    inputs.sort_indices()
-    return Reading(layers, adjacencies, inputs, tuple(outputs), crosses)
-
-
-def read_layers(model: nn.Module) -> tuple[Polynomial, ...]:
-    """Read the weights of a model, without a graph; see :func:`read_model`."""
-    return tuple(read_layer(module, position) for position, module in enumerate(_modules(model)))
+def read_layers(model: nn.Module) -> list[Polynomial]:
+    """Read the layers of a model, or a single layer; refuse what is no sum of products."""
+    return [read_layer(module, position) for position, module in enumerate(layers_of(model))]
 
 
 def read_layer(module: nn.Module, position: int) -> Polynomial:
     """Read the polynomial of a layer; ``position`` (from 0) is for error messages."""
-    where, conv = f"layer {position + 1}", isinstance(module, CrossGCNConv)
+    where, transform = f"layer {position + 1}", module
     if isinstance(module, CrossGCNConv):
+        transform = module.transform
         if not module.sums_neighbours:
             raise _refuse(f"{where} joins neighbours by aggr={module.aggr!r}")
         if module.flow != "source_to_target":
             raise _refuse(f"{where} has flow={module.flow!r}")
-    transform: Any = module.transform if conv else module
     if not isinstance(transform, CrossFeatureTransform):
         kind = type(transform)
         raise _refuse(f"{where} multiplies by a {kind.__name__} of {kind.__module__.split('.')[0]}")
-    orders, bias = transform.unit_order_weights(), module.bias
+    orders = transform.unit_order_weights()
     if orders is None:
         raise _refuse(f"{where} combines its orders by {type(transform.aggregator).__name__}")
     weight, alpha = as_array(transform.weight), as_array(orders)
@@ -186,13 +114,8 @@ def read_layer(module: nn.Module, position: int) -> Polynomial:
     used = np.flatnonzero(alpha.any(axis=1))  # Orders of weight 0 are left out.
     order = max(1, int(used.max(initial=0)) + 1)
     units = weight.shape[1]
-    return Polynomial(
-        np.concatenate([first[np.newaxis], weight[:order]]),
-        alpha[:order],
-        np.eye(units),
-        np.zeros(units) if bias is None else as_array(bias),
-        aggregate_first=conv and bool(module.aggregate_first),
-    )
+    weights = np.concatenate([first[np.newaxis], weight[:order]])
+    return Polynomial(weights, alpha[:order], np.eye(units), np.zeros(units))
 
 
 def target_scale(model: nn.Module) -> tuple[float, float]:
@@ -215,37 +138,10 @@ def _refuse(what: str) -> NotASum:
     )
 
 
-def _modules(model: nn.Module) -> list[nn.Module]:
+def layers_of(model: nn.Module) -> list[nn.Module]:
     """Return the layers of a model that only applies them one after the other."""
     if not isinstance(model, NodeClassifier):
         return [model]
     if type(model).forward is not NodeClassifier.forward:
         raise _refuse(f"{type(model).__name__} has a forward pass of its own")
     return list(model.layers)
-
-
-def _features(data: Data) -> Any:
-    x = data.x
-    if not isinstance(x, Tensor) or x.layout not in (torch.strided, torch.sparse_csr):
-        raise BadInput("give the graph's x as a tensor [nodes, features], dense or sparse CSR")
-    x = x.detach().cpu().double()
-    is_dense = x.layout == torch.strided
-    features = sp.csr_array(x.numpy() if is_dense else SparseMatrix.from_torch(x).to_scipy())
-    entries = features.tocoo()
-    bad = entries.row[~np.isfinite(entries.data)]
-    if bad.size:
-        raise BadInput(f"node {bad[0]} has a feature that is not finite; fill or drop it first")
-    return features
-
-
-def _adjacency(module: nn.Module, data: Data) -> Any:
-    """Return the matrix with which a layer sums over neighbours, one row per target."""
-    if not isinstance(module, CrossGCNConv):
-        return None
-    edges, weight = data.edge_index, data.get("edge_weight")
-    if not isinstance(edges, Tensor) or edges.layout != torch.strided:
-        raise BadInput("the graph's edges must come as edge_index [2, edges]; convert them first")
-    weight = None if weight is None else weight.detach().cpu()
-    (kind,) = module.propagations
-    num_nodes = data.x.size(0)
-    return edges_of_kind(kind, edges.cpu(), num_nodes, weight, dtype=torch.float64).to_scipy()

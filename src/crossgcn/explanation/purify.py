@@ -57,8 +57,9 @@ class Terms:
             default. The terms of the other nodes are the same functions of their columns.
 
     Attributes:
-        chosen: The sets of groups that are listed, by size: all pairs, or the strongest of larger
-            sets.
+        chosen: The sets of groups that are listed, by size: those that the model multiplies, or
+            the strongest of many.
+        num_unlisted: How many more it multiplies, by size.
         scores: ``[nodes, bags * outputs]``, without the bias.
         constant: What no term has, ``[bags * outputs]``; complete after :meth:`purify`.
     """
@@ -77,9 +78,9 @@ class Terms:
         known = values[self._fitted]
         few = known[:: max(1, len(known) // _SCREENED_NODES)]
         screened = _Parts(polynomial, few, groups, slice(None))
-        self.chosen = {
-            size: dict.fromkeys(screened.choose(size)) for size in range(1, polynomial.order + 1)
-        }
+        found = {size: screened.choose(size) for size in range(1, polynomial.order + 1)}
+        self.chosen = {size: dict.fromkeys(keys) for size, (keys, _) in found.items()}
+        self.num_unlisted = {size: count for size, (_, count) in found.items() if count}
         self.scores = self._parts.only(tuple(range(len(groups))))
         self.constant = self._parts.only(())[0].copy()
         self._num_groups = len(groups)
@@ -112,14 +113,6 @@ class Terms:
         everything = tuple(range(self._num_groups))
         singles = {1: dict.fromkeys((group,) for group in everything)}
         return dict(self._spaces.regress(everything, rest, singles))
-
-    @property
-    def num_unlisted(self) -> dict[int, int]:
-        """How many sets of each size are not listed."""
-        missing = {
-            size: comb(self._num_groups, size) - len(keys) for size, keys in self.chosen.items()
-        }
-        return {size: count for size, count in missing.items() if count}
 
     def _center(self, term: Floats) -> Floats:
         mean = term[self._fitted].mean(axis=0)
@@ -186,20 +179,25 @@ class _Parts:
         contributions: Floats = total @ (weights * self._polynomial.readout)
         return contributions
 
-    def choose(self, size: int) -> list[Key]:
-        """Return the strongest sets of groups, if there are not too many to compare."""
+    def choose(self, size: int) -> tuple[list[Key], int]:
+        """Return the strongest sets of groups, and how many more the model multiplies.
+
+        None are listed if there are too many to compare.
+        """
         keys = combinations(range(len(self._projected)), size)
-        count, most = comb(len(self._projected), size), _MOST_TERMS.get(size, _MOST_TERMS[3])
-        if size == 1 or count <= most:
-            return list(keys)
+        if size == 1:
+            return list(keys), 0
+        count = comb(len(self._projected), size)
         if count > _MOST_CANDIDATES:
-            return []
-
-        def strength(key: Key) -> float:
-            contributions = self._polynomial.mean(self.interaction(key))
-            return -float(contributions.std(axis=0).max())
-
-        return sorted(sorted(keys, key=strength)[:most])
+            return [], count
+        strengths = {}
+        for key in keys:
+            contributions = self.interaction(key)
+            if contributions.any():
+                strengths[key] = float(self._polynomial.mean(contributions).std(axis=0).max())
+        most = _MOST_TERMS.get(size, _MOST_TERMS[3])
+        listed = sorted(strengths, key=lambda key: -strengths[key])[:most]
+        return sorted(listed), len(strengths) - len(listed)
 
 
 class _Spaces:

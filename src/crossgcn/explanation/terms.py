@@ -27,10 +27,11 @@ from crossgcn.explanation.purify import Key
 if TYPE_CHECKING:
     import pandas as pd
 
-    from crossgcn.explanation.explainers import Explainer
+    from crossgcn.explanation.hop_explainer import HopExplainer
 
 CROSS = " × "
 _SHOWN = 12
+_MOST_VALUES = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,8 @@ class Explanation:
             target that is a number.
         unit: ``"log-odds"`` for two classes, ``"margin"`` for more (a class against the mean of
             the others), and the name of the target for a number.
-        nodes: Numbers of the nodes: all nodes, or a sample of a large graph.
+        nodes: Numbers of the nodes that the terms are fitted on, all nodes or a sample of a large
+            graph; then of rows that are not among them.
         scores: ``[nodes, outputs]``.
         average: The mean score, ``[outputs]``.
         terms: In no particular order.
@@ -95,6 +97,8 @@ class Explanation:
         inputs: The inputs of the model that the columns refer to, ``[nodes, inputs]``.
         explainer: Explains single nodes.
         num_unlisted: How many sets of 2, 3, ... columns are in ``rest``.
+        num_fitted: How many of the first nodes the terms are fitted on. Average and importance
+            are theirs, and so is what is inside a term.
     """
 
     outputs: tuple[str, ...]
@@ -105,8 +109,9 @@ class Explanation:
     terms: tuple[Term, ...]
     rest: Term | None
     inputs: Floats
-    explainer: Explainer
+    explainer: HopExplainer
     num_unlisted: Mapping[int, int]
+    num_fitted: int
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -157,22 +162,19 @@ class Explanation:
         sums: dict[int, Floats] = {}
         for term in self.terms:
             size = len(term.columns)
-            sums[size] = sums.get(size, 0.0) + term.contributions[:, output]
+            sums[size] = sums.get(size, 0.0) + term.contributions[: self.num_fitted, output]
         return {size: float(sums[size].std()) for size in sorted(sums)}
 
     def shares_of_largest(self, nodes: Ints | None = None) -> Floats:
         """Return which share of a prediction its 1, 2, 3, ... largest terms carry, ``[terms]``.
 
         For one node this is the sum of the absolute contributions of its largest terms, divided by
-        that of all its terms. Returned is the median over nodes. Of several scores, that of the
-        predicted class counts. ``rest`` is never one of the largest terms.
-
-        Args:
-            nodes: Numbers of some of the nodes; all by default.
+        that of all its terms. Returned is the median over some nodes, all by default. Of several
+        scores, that of the predicted class counts. ``rest`` is never one of the largest terms.
         """
-        rows = np.arange(len(self.nodes))
-        if nodes is not None:
-            rows = rows[np.isin(self.nodes, nodes)]
+        rows = np.flatnonzero(
+            np.isin(self.nodes, self.nodes[: self.num_fitted] if nodes is None else nodes)
+        )
         outputs = self.scores[rows].argmax(axis=1)
         sizes = np.abs([term.contributions[rows, outputs] for term in self.all_terms])
         largest = -np.sort(-sizes[: len(self.terms)], axis=0)
@@ -186,16 +188,15 @@ class Explanation:
         for term in self.terms:
             if sorted(term.columns) == sorted(columns):
                 return term
+        known = sorted(column.name for column in self.columns)
         for name in columns:
             if name in self.dropped:
                 raise BadInput(
                     f"there is no term of {name!r}: the model does not read this column; train "
                     "with --columns all to keep every column"
                 )
-        known = {name for term in self.terms for name in term.columns}
-        for name in columns:
             if name not in known:
-                raise unknown_name("column", name, sorted(known))
+                raise unknown_name("column", name, known)
         raise BadInput(
             f"there is no term of {CROSS.join(columns)}: the model does not multiply them, or it "
             "is among those that are not listed one by one"
@@ -209,7 +210,7 @@ class Explanation:
             output: Position of the score; that of the predicted class by default.
         """
         place = self.explainer.names.node(node)
-        whole = self if place in self.place_of else self.explainer.explain(place)
+        whole = self if place in self.place_of else self.explainer.explain([place])
         return NodeExplanation(whole, place, output)
 
     def inside(self, term: Term, output: int = 0, top: int = 5) -> dict[str, Any]:
@@ -244,17 +245,22 @@ class Explanation:
         return {int(node): row for row, node in enumerate(self.nodes)}
 
     @cached_property
-    def own_values(self) -> list[tuple[Column, Floats]]:
-        """The values of own columns: of a number all in order, else the commonest first."""
-        found = []
-        for column in self.columns:
-            if column.scope == "own" and len(column.places):
-                values = self.inputs[:, column.places]
-                sizes: Any = values[:, 0]
-                if not column.is_number:
-                    values, counts = np.unique(values, axis=0, return_counts=True)
-                    sizes = -counts
-                found.append((column, values[np.argsort(sizes, kind="stable")]))
+    def other_values(self) -> list[tuple[Column, Floats, Floats | None]]:
+        """Values of each own column: numbers at a hundred ranks, or the commonest categories.
+
+        With numbers comes the share of nodes below each.
+        """
+        found: list[tuple[Column, Floats, Floats | None]] = []
+        for column in (column for column in self.columns if column.scope == "own"):
+            values = self.inputs[: self.num_fitted, column.places]
+            if column.is_number:
+                ranks = np.unique(np.linspace(0, len(values) - 1, _MOST_VALUES).astype(int))
+                in_order = np.argsort(values[:, 0], kind="stable")
+                found.append((column, values[in_order[ranks]], ranks / len(values)))
+            else:
+                values, counts = np.unique(values, axis=0, return_counts=True)
+                commonest = np.argsort(-counts, kind="stable")[:_MOST_VALUES]
+                found.append((column, values[commonest], None))
         return found
 
     @property
@@ -271,7 +277,7 @@ class Explanation:
         return [self.place_of[row] for row in rows.tolist()]
 
     def __repr__(self) -> str:
-        lines = [f"Explanation of {len(self.nodes):,} nodes, {len(self.terms):,} terms"]
+        lines = [f"Explanation of {self.num_fitted:,} nodes, {len(self.terms):,} terms"]
         if self.dropped:
             every = len(self.columns) + len(self.dropped)
             lines[0] += f" of {len(self.columns):,} of {every:,} columns"

@@ -3,9 +3,7 @@
 from crossgcn.graph.prepared import (
     EdgeKind,
     PreparedGraph,
-    ReceptiveField,
     edges_of_kind,
-    normalise_bipartite,
     normalise_edges,
     receptive_field,
 )
@@ -14,10 +12,8 @@ from crossgcn.graph.sparse_matrix import SparseMatrix
 __all__ = [
     "EdgeKind",
     "PreparedGraph",
-    "ReceptiveField",
     "SparseMatrix",
     "edges_of_kind",
-    "normalise_bipartite",
     "normalise_edges",
     "receptive_field",
 ]

@@ -1,9 +1,9 @@
 """The Parquet file of ``crossgcn hops``: the columns of every node and its neighbourhood, by name.
 
-A row is a node: its id, target and split, its columns, and the rows of its neighbours. Any program
-can read the columns; ``crossgcn train`` reads a node's own columns and its neighbours, and computes
-the others again. The schema says how the tables were encoded, so a model that is trained on the
-file scores new rows of them.
+Each row is a node: its id, target, split and columns, and the row numbers of its neighbours. Any
+program can read the columns. ``crossgcn train`` reads own columns and neighbours, and recomputes
+the other columns. The schema holds the encoding of the tables, so a model that is trained on the
+file can score new rows of the tables.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.engines import load_engine_tables
@@ -32,13 +33,12 @@ from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.read import PARQUET, reporting_damage
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.hops import HopColumns, HopPlan
-from crossgcn.graph.sparse_matrix import Features, SparseMatrix, select_rows
 
 KEY, CHECKSUM = b"crossgcn", b"crossgcn sha256"
-"""Where the schema of a file says what the columns are."""
+"""Keys of the schema's metadata: the description of the columns, and its SHA-256."""
 
 GROUP_BYTES = 64 << 20
-"""Columns that are copied at once: a row group of the file."""
+"""Size of a row group, which is copied at once."""
 
 _VERSION, _NEIGHBOURS, _WEIGHTS = 3, "rows of neighbours", "weights of neighbours"
 _REMEDY = "write it again: crossgcn hops NODES EDGES --out FILE.parquet"
@@ -49,8 +49,8 @@ class HopTable(TableGraph):
     """The graph of a file.
 
     Attributes:
-        hops: How far the neighbourhoods of its columns reach.
-        path: Of the file.
+        hops: Number of hops of the neighbourhoods.
+        path: Path of the file.
     """
 
     hops: int
@@ -58,7 +58,7 @@ class HopTable(TableGraph):
 
     @property
     def columns(self) -> HopPlan:
-        """Which columns each node has in the file."""
+        """The columns of each node in the file."""
         directed = self.data.get("directed") is True
         return HopPlan(len(self.encoder.space), self.hops, directed=directed)
 
@@ -79,15 +79,15 @@ def write_hops(
     """Read tables of DuckDB or Spark, and write the columns of every node and its neighbourhood.
 
     Args:
-        out: The Parquet file to write. An earlier file of this kind is replaced, no other.
-        hops: How far neighbourhoods reach.
+        out: The Parquet file to write. Only an earlier file of ``crossgcn hops`` is overwritten.
+        hops: Number of hops of the neighbourhoods.
         directed: Keep in-neighbours and out-neighbours apart.
         scratch: By default the folder of ``out``. This and the other arguments are those of
             :func:`~crossgcn.data.engines.load_engine_tables`.
 
     Raises:
-        BadInput: A table or its engine is not there, or cannot be used; names the remedy.
-        WorkFailed: The engine failed, or the disk is full.
+        BadInput: If a table or its engine is missing or cannot be used.
+        WorkFailed: If the engine fails or the disk is full.
     """
     out = Path(out)
     if not out.name.lower().endswith(PARQUET) or out.is_dir():
@@ -95,7 +95,7 @@ def write_hops(
     if not out.absolute().parent.is_dir():
         raise BadInput(f"{out}: its folder does not exist; make {out.parent} first")
     if out.exists() and not is_hop_file(out):
-        raise BadInput(f"{out} exists and is no file of crossgcn hops: give another --out")
+        raise BadInput(f"{out} exists and is not a file of crossgcn hops: give another --out")
     graph = load_engine_tables(
         nodes,
         edges,
@@ -115,15 +115,15 @@ def write_hops(
     return table
 
 
-def _write_file(table: HopTable, columns: Features) -> None:
-    """Write the file at ``table.path``; a whole file replaces an earlier one, or none does."""
+def _write_file(table: HopTable, columns: Tensor) -> None:
+    """Write the file at ``table.path``, atomically."""
     names = table.columns.name_columns(table.encoder.space.names, relation=table.plan.relation)
     before, after = _describe_nodes(table), _list_neighbours(table)
     header = [*before.column_names, *names, *after.column_names]
     for name in header:
         if header.count(name) > 1:
             raise BadInput(
-                f"two columns of {table.path} would be called {name!r}: rename the one of the "
+                f"two columns of {table.path} would be called {name!r}: rename the column of the "
                 "tables, or give another --relation"
             )
     content = {
@@ -138,19 +138,17 @@ def _write_file(table: HopTable, columns: Features) -> None:
         [*before.schema, *(pa.field(name, pa.float32()) for name in names), *after.schema],
         {KEY: text, CHECKSUM: hashlib.sha256(text).hexdigest()},
     )
-    at_once = max(1, GROUP_BYTES // (4 * len(names)))
+    group_rows = max(1, GROUP_BYTES // (4 * len(names)))
     try:
         with (
             replacing(table.path) as out,
             pq.ParquetWriter(out, schema, write_page_checksum=True) as writer,
         ):
-            for nodes in torch.split(torch.arange(len(table.ids)), at_once):
-                rows = select_rows(columns, nodes)
-                values = rows.to_scipy().toarray() if isinstance(rows, SparseMatrix) else rows
+            for nodes in torch.split(torch.arange(len(table.ids)), group_rows):
                 first, size = int(nodes[0]), len(nodes)
                 cells = [
                     *before.slice(first, size).columns,
-                    *(pa.array(column) for column in np.asarray(values).T),
+                    *(pa.array(column) for column in columns[nodes].numpy().T),
                     *after.slice(first, size).columns,
                 ]
                 writer.write_table(pa.table(cells, schema=schema))
@@ -167,15 +165,15 @@ def _describe_nodes(table: HopTable) -> pa.Table:
     if plan.name_column is not None:
         cells[plan.name_column] = pa.array(table.names)
     if plan.target is not None:
-        cells[plan.target] = _name(data.y.numpy(), table.classes)
+        cells[plan.target] = _to_names(data.y.numpy(), table.classes)
     if plan.split_column is not None:
-        cells[plan.split_column] = _name(data.roles[0].numpy() - 1, ROLE_NAMES[1:])
+        cells[plan.split_column] = _to_names(data.roles[0].numpy() - 1, ROLE_NAMES[1:])
     return pa.table(cells)
 
 
 def _list_neighbours(table: HopTable) -> pa.Table:
     """Return the rows of each node's neighbours, and the weights of their edges."""
-    # Edges are sorted by the end whose neighbour the other end is.
+    # Directed edges are sorted by target, undirected ones by source.
     near, nodes = table.data.edge_index.numpy()[:: 1 if table.columns.directed else -1]
     starts = np.searchsorted(nodes, np.arange(len(table.ids) + 1))
     lists = {_NEIGHBOURS: near.astype(np.int32)}
@@ -187,7 +185,7 @@ def _list_neighbours(table: HopTable) -> pa.Table:
 
 
 def is_hop_file(path: str | Path | None) -> bool:
-    """Whether a file is one that ``crossgcn hops`` wrote."""
+    """Return whether ``crossgcn hops`` wrote a file."""
     if path is None or not str(path).lower().endswith(PARQUET) or not Path(path).is_file():
         return False
     with reporting_damage(str(path)), Path(path).open("rb") as file:
@@ -195,30 +193,30 @@ def is_hop_file(path: str | Path | None) -> bool:
 
 
 def read_hop_file(path: Path) -> HopTable:
-    """Read a file that ``crossgcn hops`` wrote as the graph that it was made from.
+    """Read the graph of a file that ``crossgcn hops`` wrote.
 
     Raises:
-        BadInput: The file is not as ``crossgcn hops`` wrote it.
+        BadInput: If the file was damaged or changed.
     """
-    with reporting_damage(str(path)), path.open("rb") as content:
-        parquet = pq.ParquetFile(content, page_checksum_verification=True)
-        said = parquet.schema_arrow.metadata
-        if hashlib.sha256(said[KEY]).hexdigest().encode() != said.get(CHECKSUM):
-            raise BadInput(f"{path}: what the file says of its columns was changed; {_REMEDY}")
-        about = json.loads(said[KEY])
-        if about["version"] != _VERSION:
+    with reporting_damage(str(path)), path.open("rb") as file:
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        metadata = parquet.schema_arrow.metadata
+        if hashlib.sha256(metadata[KEY]).hexdigest().encode() != metadata.get(CHECKSUM):
+            raise BadInput(f"{path}: the description of the columns was changed; {_REMEDY}")
+        content = json.loads(metadata[KEY])
+        if content["version"] != _VERSION:
             raise BadInput(f"{path}: was written by another version of crossgcn; {_REMEDY}")
-        if parquet.metadata.num_rows != about["nodes"]:
+        if parquet.metadata.num_rows != content["nodes"]:
             raise BadInput(f"{path}: rows were removed or added; {_REMEDY}")
-        preprocess = Preprocess.from_json(about["preprocess"])
+        preprocess = Preprocess.from_json(content["preprocess"])
         encoder, plan = read_encoding(preprocess)
-        own = encoder.space.names
+        features = encoder.space.names
         others = (plan.id_column, plan.name_column, plan.target, plan.split_column)
-        cells = parquet.read(columns=[*own, *filter(None, others), _NEIGHBOURS, _WEIGHTS])
-        x = np.column_stack([cells[name].to_numpy() for name in own])
+        cells = parquet.read(columns=[*features, *filter(None, others), _NEIGHBOURS, _WEIGHTS])
+        x = np.column_stack([cells[name].to_numpy() for name in features])
     for row, column in np.argwhere(~np.isfinite(x))[:1]:
         raise BadInput(
-            f"{path}, row {row + 1}, column {own[column]}: {x[row, column]} is not a finite "
+            f"{path}, row {row + 1}, column {features[column]}: {x[row, column]} is not a finite "
             f"number; {_REMEDY}"
         )
     near, starts = _flatten(cells[_NEIGHBOURS])
@@ -227,7 +225,7 @@ def read_hop_file(path: Path) -> HopTable:
     edges = near.astype(np.int64), np.repeat(np.arange(len(x)), np.diff(starts))
     data = Data(
         x=torch.from_numpy(x),
-        edge_index=torch.from_numpy(np.stack(edges if about["directed"] else edges[::-1])),
+        edge_index=torch.from_numpy(np.stack(edges if content["directed"] else edges[::-1])),
         y=torch.full((len(x),), -1),
         num_classes=len(preprocess.classes),
         name=str(path),
@@ -235,11 +233,11 @@ def read_hop_file(path: Path) -> HopTable:
     if _WEIGHTS in cells.column_names:
         data.edge_weight = torch.from_numpy(_flatten(cells[_WEIGHTS])[0])
     if plan.target is not None:
-        data.y = torch.from_numpy(_codes(cells[plan.target], preprocess.classes))
+        data.y = torch.from_numpy(_to_codes(cells[plan.target], preprocess.classes))
     if plan.split_column is not None:
-        roles = _codes(cells[plan.split_column], ROLE_NAMES[1:]) + 1
+        roles = _to_codes(cells[plan.split_column], ROLE_NAMES[1:]) + 1
         data.roles = torch.from_numpy(roles.astype(np.int8)).unsqueeze(0)
-    if about["directed"]:
+    if content["directed"]:
         data.directed = True
     return HopTable(
         data=data,
@@ -249,7 +247,7 @@ def read_hop_file(path: Path) -> HopTable:
         encoder=encoder,
         plan=plan,
         problems=(),
-        hops=about["hops"],
+        hops=content["hops"],
         path=path,
     )
 
@@ -260,15 +258,15 @@ def _flatten(lists: pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[Any]]:
     return np.array(together.flatten()), np.array(together.offsets)
 
 
-def _name(codes: NDArray[Any], names: Sequence[str]) -> pa.Array:
-    """Return the name of each code, and none for -1; numbers stay as they are."""
+def _to_names(codes: NDArray[Any], names: Sequence[str]) -> pa.Array:
+    """Return the name of each code, null for -1; numbers stay as they are."""
     if codes.dtype.kind == "f":
         return pa.array(codes)
     return pa.array(names, pa.string()).take(pa.array(codes, mask=codes < 0))
 
 
-def _codes(cells: pa.ChunkedArray, names: Sequence[str]) -> NDArray[Any]:
-    """Return the code of each name, and -1 for none; numbers stay as they are."""
+def _to_codes(cells: pa.ChunkedArray, names: Sequence[str]) -> NDArray[Any]:
+    """Return the code of each name, -1 for null; numbers stay as they are."""
     if pa.types.is_floating(cells.type):
         return np.array(cells.to_numpy())
     found = pc.index_in(cells, value_set=pa.array(names, pa.string()), skip_nulls=True)

@@ -11,25 +11,24 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from crossgcn.graph.sparse_matrix import Features, SparseMatrix
+from crossgcn.graph.sparse_matrix import SparseMatrix
 
 _COPY_BYTES = 1 << 29
-"""Memory for a contiguous copy of some columns of all nodes."""
-_ROWS_AT_ONCE = 1 << 16
+"""Maximum size of a contiguous copy of some columns of all nodes."""
 _MOST_STRENGTH = 100.0
 _STRENGTH_BYTES = 64 << 20
-"""Memory for the columns from which the strength of the smoothing is estimated."""
+"""Maximum size of the columns from which the strength of the smoothing is estimated."""
 
 
 class NeighbourLabels(NamedTuple):
-    """Labels that neighbours may show: those of training nodes only.
+    """Labels of training nodes, which the columns of their neighbours may contain.
 
     Attributes:
         values: One column per class (one for two classes), or a standardised number,
             ``[nodes, columns]``; rows of unknown nodes are ignored.
-        known: Which labels may be shown, bool ``[nodes]``.
-        prior: What a node without labelled neighbours is shown, ``[columns]``; the mean of the
-            known labels by default.
+        known: Which labels may be used, bool ``[nodes]``.
+        prior: Value for nodes without labelled neighbours, ``[columns]``; the mean of the known
+            labels by default.
     """
 
     values: Tensor
@@ -38,7 +37,7 @@ class NeighbourLabels(NamedTuple):
 
 
 def neighbour_labels(y: Tensor, nodes: Tensor, num_classes: int) -> NeighbourLabels:
-    """Return the labels of some nodes, as their neighbours may see them.
+    """Return the labels of the training nodes, for the columns of their neighbours.
 
     Args:
         y: Class or number of each node.
@@ -47,9 +46,9 @@ def neighbour_labels(y: Tensor, nodes: Tensor, num_classes: int) -> NeighbourLab
     """
     known = torch.zeros(y.numel(), dtype=torch.bool)
     known[nodes] = True
-    own = y[nodes]
+    targets = y[nodes]
     if num_classes == 1:
-        values = ((y - own.mean()) / own.std(correction=0).clamp(min=1e-12)).unsqueeze(1)
+        values = ((y - targets.mean()) / targets.std(correction=0).clamp(min=1e-12)).unsqueeze(1)
     elif num_classes == 2:
         values = (y == 1).unsqueeze(1)
     else:
@@ -62,8 +61,8 @@ class Smoothing(NamedTuple):
 
     The mean :math:`m` over :math:`d` neighbours becomes :math:`p + \frac{d}{d + s} (m - p)`, where
     :math:`p` is the prior and :math:`s` the strength. A node without neighbours gets :math:`p`.
-    For a flag the prior is 0, so this is the number of neighbours that have it, divided by
-    :math:`d + s`.
+    For a flag the prior is 0, so the result is the number of neighbours with the flag, divided
+    by :math:`d + s`.
 
     Attributes:
         prior: Mean of each own column over all nodes; 0 for flags.
@@ -87,9 +86,9 @@ class Neighbourhood:
     def __init__(self, edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> None:
         source, target = edge_index.numpy()
         weight = np.ones(source.size, np.float32) if edge_weight is None else edge_weight.numpy()
-        other = source != target
-        if not other.all():
-            source, target, weight = source[other], target[other], weight[other]
+        is_edge = source != target
+        if not is_edge.all():
+            source, target, weight = source[is_edge], target[is_edge], weight[is_edge]
         shape = (num_nodes, num_nodes)
         adjacency = sp.coo_array((weight.astype(np.float32), (target, source)), shape)
         self._matrix = SparseMatrix.from_scipy(adjacency)
@@ -97,68 +96,52 @@ class Neighbourhood:
         self._number = rows.bincount((values > 0).double(), num_nodes)
         self._total = rows.bincount(values, num_nodes)
 
-    def to(self, device: torch.device) -> Neighbourhood:
-        """Return the same neighbourhood, with means of dense columns computed on a device."""
-        other, matrix = copy(self), self._matrix
-        pattern = matrix.pattern.to(device)
-        other._matrix = SparseMatrix(
-            pattern.row_offsets, pattern.columns, matrix.values.to(device), matrix.shape
-        )
+    def to(self, device: torch.device | None) -> Neighbourhood:
+        """Return the same neighbourhood, with means computed on a device."""
+        if device is None:
+            return self
+        other = copy(self)
+        other._matrix = self._matrix.to(device)
         other._number, other._total = self._number.to(device), self._total.to(device)
         return other
 
     @property
     def num_neighbours(self) -> Tensor:
-        """Number of neighbours of each node, of weight above 0."""
+        """Number of neighbours of each node whose edges have a weight above 0."""
         return self._number.float()
 
-    def mean(
-        self, x: Features, prior: Tensor, strength: float, out: Tensor | None = None
-    ) -> Features:
-        """Return the smoothed mean over neighbours, weighted by edges.
+    def mean(self, x: Tensor, prior: Tensor, strength: float, out: Tensor) -> None:
+        """Write the smoothed means over neighbours, weighted by edges, into ``out``.
 
-        Of a sparse matrix, only columns with a prior are filled in. A dense mean has a gradient
-        for ``x``, unless it is written into a matrix ``out``, which takes the least memory.
+        To save memory, some columns are computed at a time. Gradients flow to ``x``.
         """
         share = torch.where(self._number > 0, self._number / (self._number + strength), 0.0)
-        scale, rest = self._inverse() * share, 1 - share
-        if isinstance(x, SparseMatrix):
-            sums = self._matrix.to_scipy() @ x.to_scipy()
-            to_mean = sp.diags_array(scale.numpy().astype(sums.dtype))
-            column = sp.csr_array(rest.numpy().astype(sums.dtype)[:, None])
-            usual = sp.csr_array(prior.numpy().astype(sums.dtype)[None, :])
-            return SparseMatrix.from_scipy(to_mean @ sums + column @ usual)
-        scale, rest = scale.to(x.dtype).unsqueeze(1), rest.to(x.dtype).unsqueeze(1)
-        if out is None:
-            return scale * (self._matrix @ x) + rest * prior.to(x)
-        parts = (torch.split(each, _ROWS_AT_ONCE) for each in (self._sum(x, out), scale, rest))
-        for rows, scale_of_rows, rest_of_rows in zip(*parts, strict=True):
-            rows *= scale_of_rows
-            rows += rest_of_rows * prior.to(x)
-        return out
+        scale, rest = (each.to(x).unsqueeze(1) for each in (self._inverse() * share, 1 - share))
+        step = max(1, _COPY_BYTES // (x.element_size() * max(1, len(x))))
+        for start in range(0, x.size(1), step):
+            here = slice(start, start + step)
+            means = self._matrix @ x[:, here].contiguous()
+            out[:, here] = means.mul_(scale).add_(rest * prior[here].to(x))
 
     @torch.no_grad()
-    def estimate_strength(self, x: Features) -> float:
-        r"""Return how strongly the means of these columns should be smoothed, from 0 to 100.
+    def estimate_strength(self, x: Tensor) -> float:
+        r"""Estimate the strength of the smoothing for the means of these columns, from 0 to 100.
 
-        It is the ratio of two variances, summed over standardised columns: of the values within
-        a neighbourhood, and of the means of neighbourhoods beyond what chance explains. This is
-        the estimate of a random-effects model by the method of moments. No label is read.
+        The strength is the variance of values within neighbourhoods, divided by the variance of
+        the means of neighbourhoods that chance does not explain; both are summed over standardised
+        columns. This fits a random-effects model by the method of moments. Labels are not used.
         """
         number = self._number
         if not (number > 1).any():
             return 0.0
         num_nodes, num_columns = x.shape
         step = -(-num_columns // max(8, _STRENGTH_BYTES // (8 * num_nodes)))
-        if isinstance(x, SparseMatrix):
-            values = torch.from_numpy(x.to_scipy().tocsc()[:, ::step].toarray()).float()
-        else:
-            values = x[:, ::step].float()
+        values = x[:, ::step].float()
         values = values - values.mean(0)
         deviation = values.square().mean(0).sqrt()
         values = values[:, deviation > 1e-6] / deviation[deviation > 1e-6]
-        means = self._sum(torch.cat([values, values.square()], dim=1)).double()
-        means *= self._inverse().unsqueeze(1)
+        sums = self._matrix @ torch.cat([values, values.square()], dim=1)
+        means = sums.double() * self._inverse().unsqueeze(1)
         mean, square = means[number > 0].chunk(2, dim=1)
         number = number[number > 0].unsqueeze(1)
         several = (number > 1).squeeze(1)
@@ -170,11 +153,11 @@ class Neighbourhood:
         )
 
     def mean_labels(self, labels: NeighbourLabels, hop: int) -> Tensor:
-        """Return the smoothed mean of the labels at the end of walks, and how many are known.
+        """Return the smoothed mean label at the ends of walks, and the log of their number.
 
-        A walk counts as one if all edges weigh the same; otherwise each step counts by the weight
-        of its edge, relative to the mean weight of the node's edges. A walk that returns to its
-        start is left out, so no column shows a node its own label.
+        Each step of a walk counts by the weight of its edge, relative to the mean weight of the
+        node's edges; with equal weights, a walk counts as one. Walks that return to their start
+        are left out, so no node sees its own label.
         """
         known = labels.known.unsqueeze(1)
         shown = torch.where(known, torch.cat([labels.values, torch.ones_like(known)], dim=1), 0.0)
@@ -184,10 +167,10 @@ class Neighbourhood:
             prior = labels.prior.to(shown)
         # One over the mean weight of each node's edges.
         counts = torch.where(self._total > 0, self._number / self._total, 0.0)
-        reached = counts.unsqueeze(1) * self._sum(shown)
+        reached = counts.unsqueeze(1) * (self._matrix @ shown)
         if hop == 2:
-            reached = counts.unsqueeze(1) * self._sum(reached)
-            returns = counts * torch.from_numpy(self._there_and_back @ counts.numpy())
+            reached = counts.unsqueeze(1) * (self._matrix @ reached)
+            returns = counts * torch.from_numpy(self._round_trips @ counts.numpy())
             reached -= returns.unsqueeze(1) * shown
         total, count = reached[:, :-1], reached[:, -1:].clamp(min=0)
         return torch.cat([(total + hop * prior) / (count + hop), count.log1p()], dim=1).float()
@@ -196,18 +179,8 @@ class Neighbourhood:
         """Return one over the sum of the weights of each node's edges."""
         return torch.where(self._total > 0, 1 / self._total, 0.0)
 
-    def _sum(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return the sums over neighbours, computed some columns at a time."""
-        out = torch.empty_like(x) if out is None else out
-        width = max(1, _COPY_BYTES // (x.element_size() * max(1, len(x))))
-        for source, target in zip(
-            torch.split(x, width, 1), torch.split(out, width, 1), strict=True
-        ):
-            target.copy_(self._matrix @ source.contiguous())
-        return out
-
     @cached_property
-    def _there_and_back(self) -> sp.csr_array:
-        """The weights of walks of two steps that return to their start, by start and middle."""
+    def _round_trips(self) -> sp.csr_array:
+        """Weights of the walks of two steps that return to their start, ``[start, middle]``."""
         adjacency = self._matrix.to_scipy().astype(np.float64)
         return sp.csr_array(adjacency.multiply(adjacency.T.tocsr()))

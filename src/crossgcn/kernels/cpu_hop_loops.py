@@ -1,7 +1,7 @@
-"""The loops of a training step of cross-hops: crosses with a weight per unit, and their loss.
+"""The loops of a training step of cross-hops: crosses with a weight per unit, and the loss.
 
-Arrays have a row per unit or class and a column per node, so that every loop is over neighbouring
-entries. Bags do not share sums, so the number of threads does not change results.
+Arrays have a row per unit or class and a column per node, so that every loop reads contiguous
+memory. One thread computes a bag, so the number of threads does not change results.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Any
 import numba
 import numpy as np
 
-from crossgcn.kernels.cpu_loops import add_scaled, compiled, jit
+from crossgcn.kernels.cpu_loops import compiled, jit
 
 
 @compiled
 def score_units(projections: Any, gates: Any, weight: Any, bias: Any, scores: Any) -> None:
-    """Multiply up projections, sum the orders, and read out the classes of each bag.
+    """Cross the projections, sum the orders, and compute the class scores of each bag.
 
     Args:
         projections: ``[order, units, nodes]``.
         gates: Weights of the orders from the second on, ``[order - 1, units]``.
-        weight: Of the readout, ``[classes, units]``.
-        bias: ``[bags, classes]``.
-        scores: Filled, ``[bags, classes, nodes]``.
+        weight: Weight of the readout, ``[classes, units]``.
+        bias: Bias of the readout, ``[bags, classes]``.
+        scores: Output, ``[bags, classes, nodes]``.
     """
     bags, classes, nodes = scores.shape
     order, units, _ = projections.shape
@@ -35,7 +35,7 @@ def score_units(projections: Any, gates: Any, weight: Any, bias: Any, scores: An
         for u in range(bag * width, (bag + 1) * width):
             _combine(projections, gates, u, products, unit)
             for c in range(classes):
-                add_scaled(unit, weight[c, u], scores[bag, c])
+                _add_scaled(unit, weight[c, u], scores[bag, c])
 
 
 @compiled
@@ -49,7 +49,7 @@ def score_units_backward(
     grad_weight: Any,
     grad_bias: Any,
 ) -> None:
-    """Compute the gradients of :func:`score_units`, given that of its scores, ``grad_scores``."""
+    """Compute the gradients of :func:`score_units` from ``grad_scores``."""
     bags, classes, nodes = grad_scores.shape
     order, units, _ = projections.shape
     width = units // bags
@@ -62,9 +62,9 @@ def score_units_backward(
             _combine(projections, gates, u, products, unit)
             for c in range(classes):
                 grad_weight[c, u] = _dot(grad_scores[bag, c], unit)
-            unit[:] = np.float32(0.0)  # from here on its gradient
+            unit[:] = np.float32(0.0)  # from here on the gradient of the unit
             for c in range(classes):
-                add_scaled(grad_scores[bag, c], weight[c, u], unit)
+                _add_scaled(grad_scores[bag, c], weight[c, u], unit)
             carried[:] = np.float32(0.0)
             for k in range(order - 1, 0, -1):
                 grad_gates[k - 1, u] = _dot(unit, products[k])
@@ -77,7 +77,7 @@ def score_units_backward(
 
 @jit()
 def _combine(projections: Any, gates: Any, u: Any, products: Any, total: Any) -> None:
-    """Multiply up the projections of a unit, and sum the orders by their weights."""
+    """Cross the projections of a unit, and sum the orders with their weights."""
     products[0] = projections[0, u]
     before = products[0]
     for k in range(1, len(products)):
@@ -95,6 +95,12 @@ def _cross(left: Any, right: Any, gate: Any, before: Any, product: Any, total: A
 
 
 @jit()
+def _add_scaled(part: Any, scale: Any, total: Any) -> None:
+    for i in range(total.size):
+        total[i] += scale * part[i]
+
+
+@jit()
 def _add(left: Any, right: Any, result: Any) -> None:
     for i in range(result.size):
         result[i] = left[i] + right[i]
@@ -108,11 +114,11 @@ def _carry(gradient: Any, gate: Any, factor: Any, before: Any, carried: Any, res
         carried[i] = grad * factor[i]
 
 
-# Vector instructions add in another order than a loop.
-_in_any_order = jit(fastmath={"reassoc", "nsz"})
+# Sums use vector instructions, which add in another order than a loop.
+_vectorised = jit(fastmath={"reassoc", "nsz"})
 
 
-@_in_any_order
+@_vectorised
 def _sum(values: Any) -> Any:
     total = np.float32(0.0)
     for i in range(values.size):
@@ -120,7 +126,7 @@ def _sum(values: Any) -> Any:
     return total
 
 
-@_in_any_order
+@_vectorised
 def _dot(left: Any, right: Any) -> Any:
     total = np.float32(0.0)
     for i in range(left.size):
@@ -136,12 +142,12 @@ def score_bags(
 
     Args:
         log_probabilities: ``[bags, classes, nodes]``.
-        probabilities: Replaced by the gradient for the scores.
-        labels: Class of each node; negative ones do not count.
-        in_bag: Which nodes count in which bag, ``[nodes, bags]``.
-        count: By which the gradient is divided.
-        totals: Loss and correct nodes are added to it, as the mean over bags of the mean over
-            their nodes, times the number of nodes.
+        probabilities: ``[bags, classes, nodes]``; replaced by the gradient of the scores.
+        labels: Class of each node; nodes with negative labels are ignored.
+        in_bag: Which nodes belong to which bag, ``[nodes, bags]``.
+        count: Number by which the gradient is divided.
+        totals: ``[2]``; the loss and the number of correct nodes, each times
+            ``nodes / (bags * count)``, are added to it.
     """
     bags, classes, nodes = probabilities.shape
     counted, best = np.empty(nodes, np.float32), np.empty(nodes, np.float32)
@@ -166,7 +172,7 @@ def score_bags(
 
 @jit()
 def _update_best(values: Any, c: Any, top: Any, best: Any) -> None:
-    """Take class ``c`` for the best class of each node where its value is higher."""
+    """Update the best class of each node, and its value, with class ``c``."""
     for i in range(top.size):
         larger = values[i] > top[i]
         best[i] = c if larger else best[i]
@@ -177,7 +183,7 @@ def _update_best(values: Any, c: Any, top: Any, best: Any) -> None:
 def _score_class(
     logs: Any, probabilities: Any, labels: Any, c: Any, counted: Any, best: Any, count: Any
 ) -> Any:
-    """Replace the probabilities of a class by the gradient; sum the logarithms of its nodes."""
+    """Replace the probabilities of a class by the gradient; return log-likelihood and hits."""
     total, hits = np.float32(0.0), np.float32(0.0)
     zero, this_class = np.float32(0.0), np.float32(c)
     for i in range(logs.size):

@@ -1,7 +1,7 @@
-"""Loops of the CPU kernels, compiled by Numba; they fill arrays that the caller gives.
+"""Loops of the CPU kernels, compiled by Numba; they write into arrays of the caller.
 
 Each is compiled for one thread and for several. The number of threads does not change results:
-sums over rows are made per chunk of rows, and the chunks are added in order.
+rows are summed in chunks, and the sums of the chunks are added in order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from platformdirs import user_cache_path
 ROWS_PER_CHUNK = 64
 _FIRST, _SECOND = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
 _FIFTEEN, _SIXTEEN = np.uint32(15), np.uint32(16)
-_SHARED_FROM = 1 << 18
+_PARALLEL_FROM = 1 << 18
 """Number of entries from which several threads are used."""
 
 Kernel = tuple[Callable[..., None], Callable[..., None]]
@@ -25,21 +25,21 @@ Kernel = tuple[Callable[..., None], Callable[..., None]]
 
 def call(kernel: Kernel, size: int, *arguments: Any) -> None:
     """Run a kernel on one thread or, if the work is large, on PyTorch's number of threads."""
-    serial, shared = kernel
+    serial, parallel = kernel
     threads = torch.get_num_threads()
-    if threads == 1 or size < _SHARED_FROM:
+    if threads == 1 or size < _PARALLEL_FROM:
         serial(*arguments)
         return
-    most = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    numba.set_num_threads(min(threads, most))
-    shared(*arguments)
+    limit = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    numba.set_num_threads(min(threads, limit))
+    parallel(*arguments)
 
 
 def jit(**settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile with Numba, with a cache on disk where that is possible.
+    """Compile with Numba, with a cache on disk if possible.
 
-    Numba unpickles its cache, so it lies in the user's own cache folder, or in the one that
-    ``NUMBA_CACHE_DIR`` names; if that cannot be written, beside the code.
+    Numba unpickles its cache, so the cache must be private: it is in the user's cache folder or
+    in ``NUMBA_CACHE_DIR``. If that folder cannot be written, Numba puts it beside the code.
     """
 
     def compile_one(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,42 +90,34 @@ def drop(
     scale: Any,
     activate: Any,
 ) -> None:
-    """Mask and scale ``values``; with ``activate``, also zero it where ``x`` is not positive."""
+    """Mask and scale ``values``; ``activate`` also zeroes entries where ``x`` is not positive."""
     zero = np.float32(0.0)
     key = _key(seed, step, site)
     stride = np.uint32(key | np.uint32(1))
-    if activate:
-        for i in numba.prange(values.size):
-            bits = _mix(np.uint32(np.uint32(i) * stride + key))
-            kept = values[i] * scale if bits >= threshold else zero
-            out[i] = zero if x[i] <= zero else kept
-    else:
-        for i in numba.prange(values.size):
-            bits = _mix(np.uint32(np.uint32(i) * stride + key))
-            out[i] = values[i] * scale if bits >= threshold else zero
+    for i in numba.prange(values.size):
+        bits = _mix(np.uint32(np.uint32(i) * stride + key))
+        kept = values[i] * scale if bits >= threshold else zero
+        out[i] = zero if activate and x[i] <= zero else kept
 
 
 @compiled
 def cross(projections: Any, order_weights: Any, release: Any, out: Any) -> None:
     """See :func:`crossgcn.kernels.reference.cross`."""
-    rows, channels = out.shape
-    order = order_weights.size
+    (rows, channels), order = out.shape, order_weights.size
     direct = order_weights[0] if release else np.float32(0.0)
+    parts = projections.reshape((rows, order, channels))
     for chunk in numba.prange((rows + ROWS_PER_CHUNK - 1) // ROWS_PER_CHUNK):
         hidden = np.empty(channels, dtype=out.dtype)
         first = chunk * ROWS_PER_CHUNK
         for row in range(first, min(first + ROWS_PER_CHUNK, rows)):
-            given, result = projections[row], out[row]
-            part = given[:channels]
-            if order == 2:
-                _pair(part, given[channels:], order_weights[0], order_weights[1], direct, result)
-                continue
-            _start(part, order_weights[0], hidden, result)
+            for e in range(channels):
+                hidden[e] = parts[row, 0, e]
+                out[row, e] = order_weights[0] * hidden[e]
             for k in range(1, order):
-                part = given[k * channels : (k + 1) * channels]
-                _multiply_on(part, order_weights[k], hidden, result)
-                if release:
-                    add_scaled(part, order_weights[0], result)
+                for e in range(channels):
+                    hidden[e] *= parts[row, k, e]
+                    out[row, e] += direct * parts[row, k, e]
+                    out[row, e] += order_weights[k] * hidden[e]
 
 
 @compiled
@@ -143,128 +135,46 @@ def cross_backward(
         = \mathbf{h}^{j-1} \odot \mathbf{s}^j, \qquad
         \mathbf{s}^j = \alpha_j + \mathbf{p}^{j+1} \odot \mathbf{s}^{j+1}
 
-    ``sums`` are the gradients of the order weights for each chunk and channel,
-    ``[chunks, order, channels]``; of ``[chunks, 0, channels]``, none are computed.
+    The gradients of the order weights of each chunk and channel are added to ``sums``,
+    ``[chunks, order, channels]``, except those of the first order, which is never trained. They
+    are not computed if ``sums`` is ``[chunks, 0, channels]``.
     """
-    rows, channels = gradient.shape
-    order = order_weights.size
-    with_sums = sums.shape[1] > 0
-    zero = np.float32(0.0)
+    (rows, channels), order = gradient.shape, order_weights.size
+    with_sums, zero = sums.shape[1] > 0, np.float32(0.0)
     direct = order_weights[0] if release else zero
+    parts = projections.reshape((rows, order, channels))
+    result = grad_projections.reshape((rows, order, channels))
     for chunk in numba.prange((rows + ROWS_PER_CHUNK - 1) // ROWS_PER_CHUNK):
         suffix = np.empty(channels, dtype=gradient.dtype)
         first = chunk * ROWS_PER_CHUNK
         for row in range(first, min(first + ROWS_PER_CHUNK, rows)):
-            g = gradient[row]
-            given, result = projections[row], grad_projections[row]
-            if order == 2:
-                p, q = given[:channels], given[channels:]
-                _pair_backward(
-                    *(g, p, q, order_weights[0], order_weights[1], direct),
-                    *(result[:channels], result[channels:]),
-                )
-                if with_sums:
-                    _add_product(g, p, sums[chunk, 0])
-                    _add_triple(g, p, q, sums[chunk, 1])
-                if with_sums and release:
-                    _add_product(g, q, sums[chunk, 0])
-                continue
-            result[:channels] = 1.0
+            for e in range(channels):
+                suffix[e], result[row, 0, e] = 0.0, 1.0
             for k in range(1, order):
-                before = slice((k - 1) * channels, k * channels)
-                _product(given[before], result[before], result[k * channels :])
-            suffix[:] = 0.0
+                for e in range(channels):
+                    result[row, k, e] = parts[row, k - 1, e] * result[row, k - 1, e]
             for k in range(order - 1, -1, -1):
-                here = slice(k * channels, (k + 1) * channels)
-                if with_sums and not (release and k == 0):
-                    _add_triple(g, result[here], given[here], sums[chunk, k])
-                if with_sums and release:
-                    _add_product(g, given[here], sums[chunk, 0])
                 alpha = zero if release and k == 0 else order_weights[k]
-                _order_backward(g, alpha, direct, suffix, result[here])
-                if k > 0:
-                    _scale(given[here], suffix)
-
-
-# Loops over channels, simple enough for the compiler to vectorise. In the authors' release the
-# projections after the first are added, too, with the weight ``direct``.
-
-
-@jit()
-def _pair(p: Any, q: Any, first: Any, second: Any, direct: Any, result: Any) -> None:
-    for e in range(result.size):
-        result[e] = first * p[e] + direct * q[e] + second * (p[e] * q[e])
-
-
-@jit()
-def _pair_backward(
-    g: Any, p: Any, q: Any, first: Any, second: Any, direct: Any, grad_p: Any, grad_q: Any
-) -> None:
-    for e in range(g.size):
-        grad_p[e] = g[e] * (first + second * q[e])
-        grad_q[e] = g[e] * (direct + second * p[e])
-
-
-@jit()
-def _start(part: Any, alpha: Any, hidden: Any, result: Any) -> None:
-    for e in range(hidden.size):
-        hidden[e] = part[e]
-        result[e] = alpha * part[e]
-
-
-@jit()
-def _multiply_on(part: Any, alpha: Any, hidden: Any, result: Any) -> None:
-    for e in range(hidden.size):
-        hidden[e] *= part[e]
-        result[e] += alpha * hidden[e]
-
-
-@jit()
-def add_scaled(part: Any, alpha: Any, result: Any) -> None:
-    """Add a multiple of a vector to another."""
-    for e in range(result.size):
-        result[e] += alpha * part[e]
-
-
-@jit()
-def _product(left: Any, right: Any, result: Any) -> None:
-    for e in range(left.size):
-        result[e] = left[e] * right[e]
-
-
-@jit()
-def _add_product(left: Any, right: Any, total: Any) -> None:
-    for e in range(total.size):
-        total[e] += left[e] * right[e]
-
-
-@jit()
-def _add_triple(first: Any, second: Any, third: Any, total: Any) -> None:
-    for e in range(total.size):
-        total[e] += first[e] * second[e] * third[e]
-
-
-@jit()
-def _order_backward(gradient: Any, alpha: Any, direct: Any, suffix: Any, result: Any) -> None:
-    for e in range(suffix.size):
-        suffix[e] += alpha
-        result[e] = gradient[e] * (result[e] * suffix[e] + direct)
-
-
-@jit()
-def _scale(part: Any, suffix: Any) -> None:
-    for e in range(suffix.size):
-        suffix[e] *= part[e]
+                if with_sums and k > 0:
+                    for e in range(channels):
+                        sums[chunk, k, e] += gradient[row, e] * result[row, k, e] * parts[row, k, e]
+                for e in range(channels):
+                    suffix[e] += alpha
+                    result[row, k, e] = gradient[row, e] * (result[row, k, e] * suffix[e] + direct)
+                    suffix[e] *= parts[row, k, e]
 
 
 @compiled
 def row_sums(row_offsets: Any, columns: Any, values: Any, dense: Any, out: Any) -> None:
     """Multiply a sparse and a dense matrix."""
-    for row in numba.prange(out.shape[0]):
-        total = out[row]
-        total[:] = 0.0
+    rows, width = out.shape
+    for row in numba.prange(rows):
+        for e in range(width):
+            out[row, e] = 0.0
         for k in range(row_offsets[row], row_offsets[row + 1]):
-            add_scaled(dense[columns[k]], values[k], total)
+            column, value = columns[k], values[k]
+            for e in range(width):
+                out[row, e] += value * dense[column, e]
 
 
 @jit()
@@ -297,7 +207,8 @@ def compact(
 def add_bias(bias: Any, out: Any) -> None:
     """Add a bias to every row, in a third of NumPy's time."""
     for row in range(out.shape[0]):
-        add_scaled(bias, np.float32(1.0), out[row])
+        for e in range(bias.size):
+            out[row, e] += bias[e]
 
 
 @jit()
@@ -305,12 +216,13 @@ def column_sums(matrix: Any, out: Any) -> None:
     """Sum all rows, in a quarter of NumPy's time."""
     out[:] = 0.0
     for row in range(matrix.shape[0]):
-        add_scaled(matrix[row], np.float32(1.0), out)
+        for e in range(out.size):
+            out[e] += matrix[row, e]
 
 
 @jit(error_model="numpy")
 def cross_entropy(scores: Any, labels: Any, gradient: Any) -> tuple[float, int]:
-    """Return mean cross-entropy and number of correct rows; fill the gradient."""
+    """Return mean cross-entropy and number of correct rows; write the gradient."""
     rows, classes = scores.shape
     loss, num_correct = 0.0, 0
     for row in range(rows):
@@ -341,7 +253,7 @@ def adam(
     correction: Any,
     weight_decay: Any,
 ) -> None:
-    """Make one step of Adam; the step size includes the first moment's correction."""
+    """Make one step of Adam; ``step_size`` includes the bias correction of the first moment."""
     old, new = np.float32(0.9), np.float32(0.1)
     old_square, new_square = np.float32(0.999), np.float32(0.001)
     for i in numba.prange(weight.size):

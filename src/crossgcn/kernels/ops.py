@@ -1,8 +1,8 @@
 """The kernels as operations: in Triton on a GPU, in plain PyTorch elsewhere.
 
-``torch.library.custom_op`` could replace the two autograd functions, but costs 12 µs more CPU time
-per forward call and 75 µs more per forward and backward call (15 and 137 µs without it, for a
-tiny elementwise product in torch 2.13).
+``torch.library.custom_op`` could replace the two autograd functions, but adds 12 µs of CPU time to
+a forward call of 15 µs, and 75 µs to a forward and backward call of 137 µs (a tiny elementwise
+product in torch 2.13).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PLAIN = "CROSSGCN_PLAIN_KERNELS"
 def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
     """Multiply a sparse and a dense matrix; see :func:`crossgcn.kernels.reference.row_sums`.
 
-    It has no gradient: :class:`~crossgcn.graph.SparseMatrix` adds one.
+    The function has no gradient; :class:`~crossgcn.graph.SparseMatrix` adds one.
     """
     kernels: Any = gpu_kernels() if _is_for_gpu(dense) else reference
     result: Tensor = kernels.row_sums(pattern, values, dense)
@@ -49,7 +49,7 @@ def cross(
 ) -> Tensor:
     """Multiply up projections and sum the orders; see :func:`crossgcn.kernels.reference.cross`.
 
-    With ``first_is_one``, the weight of the first order is 1, whatever it is given as.
+    With ``first_is_one``, the first order has the weight 1 instead of ``order_weights[0]``.
     """
     if not _is_for_gpu(projections) or not may_use_kernels(projections, order_weights):
         return reference.cross(projections, order_weights, release, first_is_one)
@@ -60,73 +60,73 @@ def cross(
 
 
 class _Drop(torch.autograd.Function):
-    """Dropout on a GPU; backward draws the same random bits again instead of keeping a mask."""
+    """Dropout on a GPU; backward recomputes the random bits instead of storing a mask."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, bits: DropoutBits, p: float, activate: bool) -> Tensor:
         ctx.save_for_backward(x)
-        ctx.how = bits, p, activate
+        ctx.options = bits, p, activate
         result: Tensor = gpu_kernels().drop(x, bits, p, activate)
         return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        if _must_be_plain(gradient, x):
-            found = _differentiate(reference.drop, (x,), ctx.how, gradient)
+        if _needs_plain(gradient, x):
+            found = _differentiate(reference.drop, (x,), ctx.options, gradient)
         else:
-            found = [gpu_kernels().drop_backward(gradient, x, *ctx.how)]
+            found = [gpu_kernels().drop_backward(gradient, x, *ctx.options)]
         return *found, None, None, None
 
 
 class _Cross(torch.autograd.Function):
-    """Crosses on a GPU; backward computes the products again instead of keeping them."""
+    """Crosses on a GPU; backward recomputes the products instead of storing them."""
 
     @staticmethod
     def forward(
         ctx: Any, projections: Tensor, order_weights: Tensor, release: bool, first_is_one: bool
     ) -> Tensor:
         ctx.save_for_backward(projections, order_weights)
-        ctx.how = release, first_is_one
+        ctx.options = release, first_is_one
         result: Tensor = gpu_kernels().cross(projections, order_weights, release, first_is_one)
         return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         saved, with_order_weights = ctx.saved_tensors, ctx.needs_input_grad[1]
-        if _must_be_plain(gradient, *saved):
-            found = _differentiate(reference.cross, saved, ctx.how, gradient)
+        if _needs_plain(gradient, *saved):
+            found = _differentiate(reference.cross, saved, ctx.options, gradient)
         else:
-            found = gpu_kernels().cross_backward(gradient, *saved, *ctx.how, with_order_weights)
+            found = gpu_kernels().cross_backward(gradient, *saved, *ctx.options, with_order_weights)
         return *found, None, None
 
 
-def _must_be_plain(*tensors: Tensor) -> bool:
-    """Return whether a gradient is differentiated again, or is no plain data."""
+def _needs_plain(*tensors: Tensor) -> bool:
+    """Return whether backward needs plain PyTorch: for double backward, or while tracing."""
     return torch.is_grad_enabled() or not may_use_kernels(*tensors)
 
 
 def _differentiate(
-    function: Callable[..., Tensor], inputs: Sequence[Tensor], how: Sequence[Any], gradient: Tensor
+    function: Callable[..., Tensor], inputs: Sequence[Tensor], options: Sequence[Any], grad: Tensor
 ) -> list[Tensor | None]:
-    """Return the gradients of plain PyTorch, which can be differentiated again."""
-    again = torch.is_grad_enabled()
+    """Compute the gradients in plain PyTorch, so that they can be differentiated again."""
+    create_graph = torch.is_grad_enabled()
     with torch.enable_grad():
-        out = function(*inputs, *how)
+        out = function(*inputs, *options)
     wanted = [each for each in inputs if each.requires_grad]
-    found = iter(torch.autograd.grad(out, wanted, gradient, create_graph=again))
+    found = iter(torch.autograd.grad(out, wanted, grad, create_graph=create_graph))
     return [next(found) if each.requires_grad else None for each in inputs]
 
 
 @cache
 def has_numba() -> bool:
-    """Return whether training steps can be compiled for the CPU here."""
+    """Return whether training steps can be compiled for the CPU on this machine."""
     return _can_import("numba", "crossgcn.kernels.cpu_loops")
 
 
 @cache
 def has_triton() -> bool:
-    """Return whether kernels can be compiled for GPUs here."""
+    """Return whether kernels can be compiled for GPUs on this machine."""
     return _can_import("triton", "crossgcn.kernels.gpu")
 
 

@@ -1,6 +1,6 @@
 """The kernels in plain PyTorch, for any device and precision; autograd differentiates them.
 
-They define what the compiled kernels and their gradients compute; tests compare them.
+They define what the compiled kernels and their gradients compute. Tests compare both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Pattern:
     def __init__(self, row_offsets: Tensor, columns: Tensor) -> None:
         self.row_offsets = row_offsets
         self.columns = columns
-        self.segments: Any = None  # cut by the kernel for GPUs when it is first called
+        self.segments: Any = None  # set by the first call of the GPU kernel
 
     @property
     def rows(self) -> Tensor:
@@ -35,7 +35,7 @@ class Pattern:
         return self.row_offsets.numel() - 1
 
     def to(self, device: torch.device | str) -> Pattern:
-        """Return the pattern on another device; on a GPU with faster 32-bit indices."""
+        """Return the pattern on a device; on a GPU with 32-bit indices, which are faster."""
         small = torch.device(device).type == "cuda" and self.columns.numel() < 2**31
         dtype = torch.int32 if small else torch.int64
         return Pattern(self.row_offsets.to(device, dtype), self.columns.to(device, dtype))
@@ -65,10 +65,10 @@ def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class DropoutBits:
-    """What decides whether a dropout drops an entry, besides the position of the entry.
+    """The seed, the training step and the site of a dropout, which select the dropped entries.
 
-    The three and the position are hashed, so every device and kernel drops the same entries, and
-    backward computes the bits again instead of keeping a mask.
+    They are hashed with the position of each entry. Every device and kernel thus drops the same
+    entries, and backward recomputes the bits instead of storing a mask.
 
     Attributes:
         seed: 0 to 2³²−1, a single int64.
@@ -84,7 +84,7 @@ class DropoutBits:
 def mix(bits: Tensor) -> Tensor:
     """Hash 32-bit numbers by Wellons' ``lowbias32``.
 
-    They are stored as int32, whose overflow wraps around like that of unsigned numbers.
+    The numbers are stored as int32, whose overflow wraps around like that of unsigned numbers.
     """
     bits = bits ^ ((bits >> 16) & 0xFFFF)
     bits = bits * 0x7FEB352D
@@ -104,7 +104,7 @@ def keep(bits: DropoutBits, num_entries: int, p: float) -> Tensor:
     key = mix(key + bits.step.to(torch.int32))
     key = mix(key + bits.site)
     position = torch.arange(num_entries, dtype=torch.int32, device=key.device)
-    # Each key has a stride of its own, so that two steps do not read one sequence with an offset.
+    # Each key has its own stride, so the bits of two steps are not one sequence with an offset.
     drawn = mix(position * (key | 1) + key)
     # Unsigned numbers compare like signed ones whose highest bit is flipped.
     return (drawn ^ -(2**31)) >= threshold(p) - 2**31
@@ -141,10 +141,10 @@ def cross(projections: Tensor, order_weights: Tensor, release: bool, first_is_on
         \mathbf{h}^k = \mathbf{p}^k \odot \mathbf{h}^{k-1}
 
     Args:
-        projections: ``[rows, order * channels]``, one order after the other.
+        projections: ``[rows, order * channels]``, with the orders concatenated.
         order_weights: :math:`\alpha`, ``[order]``.
         release: Use the sum of all projections as :math:`\mathbf{h}^1` in the sum (NOTE[D2]).
-        first_is_one: Use 1 as :math:`\alpha_1`, whatever it is given as.
+        first_is_one: Use :math:`\alpha_1 = 1` instead of the first entry of ``order_weights``.
     """
     if first_is_one:
         order_weights = with_one_first(order_weights)

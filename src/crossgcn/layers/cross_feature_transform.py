@@ -38,7 +38,7 @@ class CrossFeatureTransform(nn.Module):
         order: Highest order K of the crosses, at least 1.
         order_weights: How the orders are combined. ``"gated"`` holds :math:`\alpha_1` at 1 and
             trains the others from 0, so training starts as a linear layer; ``"learned"`` trains
-            them from 1; ``"fixed"`` keeps all at 1, and a list of K numbers at these.
+            them from 1; ``"fixed"`` keeps all at 1; a list of K numbers fixes them at these.
             ``"per-unit"`` is gated with a weight for each output unit. A module maps the
             products ``[order, ..., out_channels]`` to ``[..., out_channels]``; see the example.
         first_order: ``"paper"`` uses :math:`\mathbf{W}^1\mathbf{x}` as the first-order term,
@@ -54,10 +54,10 @@ class CrossFeatureTransform(nn.Module):
     Attributes:
         weight: All projections, ``[order, out_channels, in_channels]``.
         order_weights: :math:`\alpha`, ``[order]``; ``None`` if :attr:`aggregator` combines the
-            orders. If it is trained, :math:`\alpha_1` is 1 whatever its entry is.
+            orders. If they are trained, :math:`\alpha_1` is 1 whatever the first entry is.
         aggregator: The module that combines the orders, or ``None``.
         trains_order_weights: Whether the order weights from the second on are trained.
-        decays_order_weights: Whether these are part of the weight decay (NOTE[D5]).
+        decays_order_weights: Whether weight decay applies to order weights (NOTE[D5]).
 
     Example:
         The LSTM over the orders that the paper suggests:
@@ -82,7 +82,7 @@ class CrossFeatureTransform(nn.Module):
     bias: nn.Parameter | None
     aggregator: nn.Module | None
     propagations = ()
-    """It has no hops, so it can be a layer of a model."""
+    """A layer without hops: models call it without edges."""
 
     def __init__(
         self,
@@ -114,9 +114,9 @@ class CrossFeatureTransform(nn.Module):
         self.decays_order_weights = order > 1 and name == "learned"
         is_module = isinstance(order_weights, nn.Module)
         self.order_aggregation = type(order_weights).__name__ if is_module else order_weights
-        made = make_order_weights(order_weights, order, out_channels)
-        self.aggregator = made if isinstance(made, nn.Module) else None
-        self._initial = made if isinstance(made, Tensor) else None
+        combined_by = make_order_weights(order_weights, order, out_channels)
+        self.aggregator = combined_by if isinstance(combined_by, nn.Module) else None
+        self._initial = combined_by if isinstance(combined_by, Tensor) else None
         weights: Any = None if self._initial is None else self._initial.clone()
         if self.trains_order_weights:
             self.order_weights = nn.Parameter(weights)
@@ -146,7 +146,7 @@ class CrossFeatureTransform(nn.Module):
     def project(self, x: Tensor | SparseMatrix) -> Tensor:
         r"""Compute all K projections :math:`\mathbf{W}^k\mathbf{x}` in one matrix product.
 
-        They are ``[..., rows, order * out_channels]``, one order after the other.
+        The result is ``[..., rows, order * out_channels]``, with the orders concatenated.
         """
         if isinstance(self.weight, UninitializedParameter):
             self._materialize(x.shape[-1])
@@ -172,11 +172,11 @@ class CrossFeatureTransform(nn.Module):
 
     @property
     def capturable(self) -> bool:
-        """Whether a CUDA graph can record it, as far as is known."""
+        """Whether a CUDA graph can record this layer; false if that is unknown."""
         return isinstance(self.aggregator, PerUnit | None)
 
     def gates(self) -> list[Tensor]:
-        """Return the trained vector of ``"per-unit"`` order weights, if there is one."""
+        """Return the parameter of ``"per-unit"`` order weights in a list, which may be empty."""
         return [self.aggregator.gates] if isinstance(self.aggregator, PerUnit) else []
 
     def unit_order_weights(self) -> Tensor | None:
@@ -184,9 +184,9 @@ class CrossFeatureTransform(nn.Module):
 
         ``None`` if the orders are not summed.
 
-        NOTE[D4] If they are trained, :math:`\alpha_1` is the constant 1. It would be redundant:
-        :math:`\mathbf{W}^1` is in every :math:`\mathbf{h}^k`, so scaling all :math:`\alpha` by c
-        and :math:`\mathbf{W}^1` by 1/c changes nothing. As a constant it is also not decayed.
+        NOTE[D4] If the weights are trained, :math:`\alpha_1` is the constant 1, without decay.
+        Training it would be redundant: :math:`\mathbf{W}^1` is in every :math:`\mathbf{h}^k`, so
+        scaling all :math:`\alpha` by c and :math:`\mathbf{W}^1` by 1/c changes nothing.
         """
         if isinstance(self.aggregator, PerUnit):
             return self.aggregator.order_weights()
@@ -197,7 +197,7 @@ class CrossFeatureTransform(nn.Module):
         return weights.unsqueeze(-1).expand(-1, self.out_channels)
 
     def extra_repr(self) -> str:
-        """Describe it for ``print(model)``."""
+        """Return the arguments for ``print(model)``."""
         return (
             f"{self.in_channels}, {self.out_channels}, order={self.order}, "
             f"order_weights={self.order_aggregation!r}, first_order={self.first_order!r}"
@@ -216,7 +216,7 @@ class CrossFeatureTransform(nn.Module):
     def _load_from_state_dict(
         self, state_dict: MutableMapping[str, Any], prefix: str, *args: Any, **kwargs: Any
     ) -> None:
-        """Take the width of a saved weight if it is not known yet."""
+        """Infer ``in_channels`` from a saved weight if it is not known yet."""
         saved = state_dict.get(prefix + "weight")
         if isinstance(self.weight, UninitializedParameter) and saved is not None:
             self._materialize(saved.size(-1))

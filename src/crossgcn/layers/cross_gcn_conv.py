@@ -13,7 +13,7 @@ from torch_geometric.typing import SparseTensor
 from torch_geometric.utils import is_sparse, to_edge_index
 
 from crossgcn.errors import BadInput
-from crossgcn.graph import EdgeKind, SparseMatrix, normalise_bipartite, normalise_edges
+from crossgcn.graph import EdgeKind, SparseMatrix, normalise_edges
 from crossgcn.layers.cross_feature_transform import CrossFeatureTransform, FirstOrder
 from crossgcn.layers.mlp_transform import MLPTransform
 from crossgcn.layers.order_weights import OrderWeights
@@ -35,8 +35,8 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
     NOTE[D9]). The output is the pre-activation value.
 
     Args:
-        in_channels: Features per node; ``-1`` to infer it from the first input. Of a pair
-            ``(-1, -1)``, for a bipartite graph, only the sources' number counts: features of the
+        in_channels: Features per node; ``-1`` to infer it from the first input. For a bipartite
+            graph, a pair, such as ``(-1, -1)``. Its second number is ignored, because features of
             targets are not read.
         out_channels: Width of the output.
         order: Highest order K of the crosses, at least 1.
@@ -45,16 +45,16 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
             (NOTE[D1]).
         order_weights: See :class:`~crossgcn.CrossFeatureTransform`, also for ``first_order``.
         bias: Add :math:`\mathbf{b}` after aggregation, before any activation.
-        add_self_loops: Give nodes without a self-loop one; by default if ``normalize`` is true.
+        add_self_loops: Add a self-loop to nodes without one; ``normalize`` is the default.
         normalize: Normalise edge weights by the degrees of both ends. ``False`` takes the
             edges as they are and adds no self-loop.
         improved: Give added self-loops the weight 2 instead of 1. As in PyG's ``GCNConv``, this
             has an effect only if edges have weights or are a sparse adjacency.
-        cached: Keep the normalised edges of the first call, for models that see one graph.
-            Otherwise every call normalises them.
-        aggr: The aggregation of messages, as PyG's ``MessagePassing`` takes it: ``"add"``,
-            ``"mean"``, ``"max"`` and so on, or an ``Aggregation``. Messages are weighted by the
-            normalised edges, as in PyG's ``GCNConv``.
+        cached: Keep the normalised edges of the first call, for models that use a single graph.
+            Otherwise every call normalises its edges.
+        aggr: The aggregation of messages, as for PyG's ``MessagePassing``: ``"add"``, ``"mean"``,
+            ``"max"`` and so on, or an ``Aggregation``. Messages are multiplied by the normalised
+            edge weights, as in PyG's ``GCNConv``.
         transform: A :class:`~crossgcn.layers.MLPTransform` in place of the cross-feature
             transform. ``order``, ``order_weights`` and ``first_order`` then have no effect.
         **kwargs: For PyG's ``MessagePassing``, such as ``flow`` and ``aggr_kwargs``.
@@ -125,10 +125,10 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
     def forward(
         self,
         x: Features | tuple[Features, Features | None],
-        edge_index: Tensor | SparseTensor | SparseMatrix | Sequence[SparseMatrix],
+        edge_index: Tensor | SparseTensor | SparseMatrix,
         edge_weight: Tensor | None = None,
     ) -> Tensor:
-        """Convolve.
+        """Apply the graph convolution.
 
         Args:
             x: Node features ``[nodes, in_channels]``, dense or sparse; or, for a bipartite
@@ -139,8 +139,6 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
             edge_weight: One weight per edge of a COO ``edge_index``.
         """
         x, size = _source_and_size(x)
-        if isinstance(edge_index, Sequence):
-            (edge_index,) = edge_index
         if not isinstance(edge_index, SparseMatrix):
             if self.flow != "source_to_target" and (size is not None or is_sparse(edge_index)):
                 raise BadInput(
@@ -148,17 +146,14 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
                     "flow='source_to_target'"
                 )
             edge_index, edge_weight = self._prepare(edge_index, edge_weight, x, size)
-
-        def aggregate(sent: Tensor) -> Tensor:
-            return self._aggregate(sent, edge_index, edge_weight, size)
-
+        edges = edge_index, edge_weight, size
         if not self.aggregate_first:
-            out = aggregate(self.transform(x))
+            out = self._aggregate(self.transform(x), *edges)
         elif self._is_linear:
             # NOTE[D1] Â(xW) is (Âx)W: projecting first keeps a sparse x sparse.
-            out = self.transform.combine(aggregate(self.transform.project(x)))
+            out = self.transform.combine(self._aggregate(self.transform.project(x), *edges))
         elif isinstance(x, Tensor) and x.layout == torch.strided:
-            out = self.transform(aggregate(x))
+            out = self.transform(self._aggregate(x, *edges))
         else:
             raise BadInput(
                 f"aggregate_first=True with aggr={self.aggr!r} needs dense features, because that "
@@ -193,7 +188,7 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
 
     @property
     def propagations(self) -> tuple[EdgeKind, ...]:
-        """The kind of edges of its hop, as :class:`~crossgcn.graph.PreparedGraph` makes them."""
+        """The kind of edges that the layer uses, see :func:`~crossgcn.graph.edges_of_kind`."""
         if not self.normalize:
             return ("given",)
         if not self.add_self_loops:
@@ -202,12 +197,12 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
 
     @property
     def sums_neighbours(self) -> bool:
-        """Whether it multiplies by the adjacency and does nothing else with edges."""
+        """Whether aggregation is the product with the adjacency."""
         return type(self.aggr_module) is SumAggregation
 
     @property
     def capturable(self) -> bool:
-        """Whether a CUDA graph can record it, as far as is known."""
+        """Whether a CUDA graph can record this layer; false if that is unknown."""
         return self.sums_neighbours
 
     @property
@@ -216,18 +211,18 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
         return type(self.aggr_module) in (SumAggregation, MeanAggregation)
 
     def _aggregate(
-        self, sent: Tensor, edge_index: Any, edge_weight: Tensor | None, size: Size | None
+        self, source: Tensor, edge_index: Any, edge_weight: Tensor | None, size: Size | None
     ) -> Tensor:
-        """Aggregate what nodes send to their neighbours."""
+        """Aggregate features of the sources over the edges of each target."""
         out: Tensor
         if not isinstance(edge_index, SparseMatrix):
-            pair = sent if size is None else (sent, None)
+            pair = source if size is None else (source, None)
             out = self.propagate(edge_index, x=pair, edge_weight=edge_weight, size=size)
         elif self.sums_neighbours:
-            out = edge_index @ sent
+            out = edge_index @ source
         else:
-            weights = edge_index.values.to(sent.dtype).unsqueeze(-1)
-            messages = sent.index_select(0, edge_index.columns) * weights
+            weights = edge_index.values.to(source.dtype).unsqueeze(-1)
+            messages = source.index_select(0, edge_index.columns) * weights
             out = self.aggr_module(messages, edge_index.rows, dim_size=edge_index.shape[0])
         return out
 
@@ -236,32 +231,29 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
     ) -> tuple[Any, Tensor | None]:
         """Normalise edges, or take them from the cache.
 
-        COO edges remain as ``propagate`` takes them; a sparse adjacency becomes a matrix.
+        COO edges stay COO; a sparse adjacency becomes a :class:`~crossgcn.graph.SparseMatrix`.
         """
         nodes = size or (source.shape[-2], source.shape[-2])
         if self._cache is not None:
-            kept, *cached = self._cache
-            if kept != nodes:
+            cached_nodes, cached_index, cached_weight = self._cache
+            if cached_nodes != nodes:
                 raise BadInput(
-                    f"this layer has cached=True and keeps a graph of {kept[0]} nodes, "
+                    f"this layer has cached=True and keeps a graph of {cached_nodes[0]} nodes, "
                     f"but was given {nodes[0]}: use cached=False for more than one graph, or call "
                     "reset_parameters() to start again"
                 )
-            return cached[0], cached[1]
+            return cached_index, cached_weight
         sparse = is_sparse(edge_index)
-        if sparse and edge_weight is not None:
-            raise BadInput(
-                "edge_weight goes with COO edges [2, edges]; a sparse adjacency holds its weights "
-                "as values"
-            )
         if sparse:
             # NOTE[D9] PyG treats existing self-loops in three ways, by container; here a
             # sparse adjacency follows the rule for COO edges.
-            edge_index, edge_weight = _to_edges(edge_index, nodes)
+            edge_index, edge_weight = _to_edges(edge_index, edge_weight, nodes)
         if self.normalize:
             edge_index, edge_weight = self._normalise(edge_index, edge_weight, source, size)
         if sparse:
-            edge_index, edge_weight = _to_matrix(edge_index, edge_weight, nodes), None
+            assert edge_weight is not None
+            edge_index = SparseMatrix.from_edges(edge_index, edge_weight, nodes[::-1])
+            edge_weight = None
         if self.cached and self.normalize:
             self._cache = (nodes, edge_index, edge_weight)
         return edge_index, edge_weight
@@ -270,15 +262,17 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
         self, edge_index: Tensor, edge_weight: Tensor | None, source: Features, size: Size | None
     ) -> tuple[Tensor, Tensor]:
         dtype = source.values.dtype if isinstance(source, SparseMatrix) else source.dtype
+        if edge_weight is not None:
+            edge_weight = edge_weight.to(dtype)
         if size is not None:
-            return edge_index, normalise_bipartite(edge_index, edge_weight, *size, dtype=dtype)
+            return edge_index, _normalise_bipartite(edge_index, edge_weight, size, dtype)
         edge_index, edge_weight = normalise_edges(
             edge_index,
             edge_weight,
             source.shape[-2],
-            improved=self.improved,
-            add_self_loops=self.add_self_loops,
-            flow=self.flow,
+            self.improved,
+            self.add_self_loops,
+            self.flow,
             dtype=dtype,
         )
         if self.aggr not in _UNORDERED and not self.explain:
@@ -292,30 +286,36 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, order={self.order})"
 
 
-def _to_edges(adjacency: Any, nodes: Size) -> tuple[Tensor, Tensor | None]:
+def _to_edges(adjacency: Any, edge_weight: Tensor | None, nodes: Size) -> tuple[Tensor, Tensor]:
     """Return COO indices and weights of a transposed sparse adjacency."""
-    if isinstance(adjacency, Tensor):
-        (target, source), weight = to_edge_index(adjacency)
-        shape = tuple(adjacency.shape)
-    else:
-        target, source, weight = adjacency.coo()
-        shape = tuple(adjacency.sparse_sizes())
+    if edge_weight is not None:
+        raise BadInput(
+            "edge_weight goes with COO edges [2, edges]; a sparse adjacency holds its weights "
+            "as values"
+        )
+    shape = adjacency.size(0), adjacency.size(1)
     if shape != nodes[::-1]:
         raise BadInput(
             f"the adjacency is {shape[0]} × {shape[1]}, but there are {nodes[1]} targets and "
             f"{nodes[0]} sources: give it transposed, a row per target and a column per source"
         )
-    return torch.stack([source, target]), weight
+    edge_index, weight = to_edge_index(adjacency)
+    return edge_index.flip(0), weight
 
 
-def _to_matrix(edge_index: Tensor, edge_weight: Tensor | None, nodes: Size) -> SparseMatrix:
-    """Return the transposed adjacency of COO edges."""
-    order = torch.argsort(edge_index[1] * nodes[0] + edge_index[0])
-    source, target = edge_index[:, order]
-    counts = torch.bincount(target, minlength=nodes[1])
-    offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    weight = torch.ones_like(source) if edge_weight is None else edge_weight[order]
-    return SparseMatrix(offsets, source, weight, (nodes[1], nodes[0]))
+def _normalise_bipartite(
+    edge_index: Tensor, edge_weight: Tensor | None, nodes: Size, dtype: torch.dtype
+) -> Tensor:
+    """Return the weights of bipartite edges, divided by the square roots of both degrees."""
+    weight = edge_weight
+    if weight is None:
+        weight = torch.ones_like(edge_index[0], dtype=dtype)
+    degrees = [
+        weight.new_zeros(count).index_add(0, ends, weight)[ends]
+        for count, ends in zip(nodes, edge_index, strict=True)
+    ]
+    scale = (degrees[0] * degrees[1]).pow(-0.5)
+    return weight * scale.masked_fill(~scale.isfinite(), 0.0)
 
 
 def _source_and_size(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from fnmatch import fnmatchcase
 from typing import Any
@@ -32,37 +32,33 @@ def crossify(
 
     Every ``torch.nn.Linear`` and PyG ``Linear`` becomes a
     :class:`~crossgcn.CrossFeatureTransform` with the map's weight as its first projection and the
-    map's bias. With ``"gated"`` order weights the copy computes the same as the model until it is
-    trained. A lazy map is initialised when the first input arrives.
+    map's bias. With ``"gated"`` order weights, an untrained copy has the same outputs as the model.
+    A lazy map is initialised by the first input.
 
-    Frozen maps, whose projections would be trained, and maps with hooks, which would be lost, are
-    refused. A layer that reads the weight of a map itself instead of calling the map (PyG's
-    ``PMLP``) fails when it is called: leave such maps out with ``skip``. :func:`crossed_maps` lists
+    Frozen maps and maps with hooks are refused, because their crosses would be trained and their
+    hooks lost. Some layers read the weight of a map instead of calling the map (PyG's ``PMLP``)
+    and fail when they are called: leave such maps out with ``skip``. :func:`crossed_maps` lists
     the replaced maps.
 
     Args:
         model: Any module; it is not changed.
-        order: As for :class:`~crossgcn.CrossFeatureTransform`, like ``order_weights`` and
-            ``first_order``. Every map gets a copy of a module.
+        order: See :class:`~crossgcn.CrossFeatureTransform`, also for ``order_weights`` and
+            ``first_order``. A module is copied for every map.
         only: Names of the maps to replace, as in ``model.named_modules()``, with ``*`` as a
             wildcard: ``"convs.*"``. All by default.
         skip: Names of maps to keep, such as an output layer.
     """
     model = deepcopy(model)
-    maps = dict(_linear_maps(model))
-    chosen = _choose(maps, only, skip)
-    hooked = [name for name in chosen if _has_hooks(maps[name])]
-    remedy = "remove the hooks and register them on the crossed model"
-    _refuse(hooked, "have hooks, which would be lost with them", remedy)
-    frozen = [name for name in chosen if not all(p.requires_grad for p in maps[name].parameters())]
-    remedy = "unfreeze them with requires_grad_()"
-    _refuse(frozen, "are frozen, and their crosses would be trained", remedy)
+    maps = _linear_maps(model)
     crossed = {
-        id(maps[name]): _cross(maps[name], order, order_weights, first_order) for name in chosen
+        id(maps[name]): _cross(name, maps[name], order, order_weights, first_order)
+        for name in _choose(maps, only, skip)
     }
+    if id(model) in crossed:
+        return crossed[id(model)]
     for name, linear in maps.items():
         if id(linear) in crossed:
-            model = _put(model, name, crossed[id(linear)])
+            model.set_submodule(name, crossed[id(linear)])
     return model
 
 
@@ -73,22 +69,20 @@ def crossed_maps(model: nn.Module) -> tuple[str, ...]:
     )
 
 
-def _linear_maps(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """Yield all linear maps outside of our own layers; a shared map occurs with every name."""
+def _linear_maps(model: nn.Module) -> dict[str, nn.Module]:
+    """Return all linear maps outside of this package's layers; shared maps have several names."""
+    ours = tuple(f"{name}." if name else "" for name in crossed_maps(model))
     # Not subclasses: some compute something else or are never called, as in torch's attention.
-    if type(module) in (nn.Linear, nn.LazyLinear, PyGLinear):
-        yield prefix, module
-    elif not isinstance(module, CrossFeatureTransform):
-        for name, child in module._modules.items():
-            if child is not None:
-                yield from _linear_maps(child, f"{prefix}.{name}" if prefix else name)
+    kinds = (nn.Linear, nn.LazyLinear, PyGLinear)
+    named = model.named_modules(remove_duplicate=False)
+    return {name: each for name, each in named if type(each) in kinds and not name.startswith(ours)}
 
 
 def _choose(maps: dict[str, nn.Module], only: Patterns | None, skip: Patterns | None) -> list[str]:
     if not maps:
         raise BadInput(
-            "there is no linear map in this model: crossify replaces torch.nn.Linear and PyG's "
-            "Linear, not matrices that a layer multiplies with by itself"
+            "there is no linear map in this model: crossify replaces only torch.nn.Linear and "
+            "PyG's Linear"
         )
     chosen = list(maps) if only is None else _match(maps, only, "only")
     kept = [] if skip is None else _match(maps, skip, "skip")
@@ -104,17 +98,29 @@ def _match(maps: dict[str, nn.Module], patterns: Patterns, argument: str) -> lis
         found = [name for name in maps if fnmatchcase(name, pattern)]
         if not found:
             raise BadInput(
-                f"{argument}={pattern!r} is no linear map of this model: it has {', '.join(maps)}"
+                f"{argument}={pattern!r} is not a linear map of this model, which has "
+                f"{', '.join(maps)}"
             )
         matched += found
     return matched
 
 
 def _cross(
-    linear: Any, order: int, order_weights: OrderWeights, first_order: FirstOrder
+    name: str, linear: Any, order: int, order_weights: OrderWeights, first_order: FirstOrder
 ) -> CrossFeatureTransform:
     weight: nn.Parameter = linear.weight
     lazy = isinstance(weight, UninitializedParameter)
+    # The hooks of a lazy map only infer its width.
+    if not lazy and (linear._forward_hooks or linear._forward_pre_hooks or linear._backward_hooks):
+        raise BadInput(
+            f"the map {name!r} has hooks, which would be lost: remove them and register them on "
+            "the crossed model, or leave the map out with skip"
+        )
+    if not all(parameter.requires_grad for parameter in linear.parameters()):
+        raise BadInput(
+            f"the map {name!r} is frozen, and its crosses would be trained: unfreeze it with "
+            "requires_grad_(), or leave it out with skip"
+        )
     transform = CrossFeatureTransform(
         -1 if lazy else weight.size(1),
         linear.out_channels if isinstance(linear, PyGLinear) else linear.out_features,
@@ -132,27 +138,3 @@ def _cross(
         if transform.bias is not None:
             transform.bias.copy_(linear.bias)
     return transform
-
-
-def _has_hooks(linear: Any) -> bool:
-    """Return whether a map has hooks, besides those that infer the width of a lazy map."""
-    if isinstance(linear.weight, UninitializedParameter):
-        return False
-    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return any(getattr(linear, kind) for kind in kinds)
-
-
-def _refuse(names: Sequence[str], trouble: str, remedy: str) -> None:
-    if names:
-        raise BadInput(
-            f"these maps {trouble}: {', '.join(names)}; {remedy}, or leave the maps out with skip"
-        )
-
-
-def _put(model: nn.Module, name: str, module: nn.Module) -> nn.Module:
-    """Replace the module of that name; return the module itself for the whole model."""
-    if not name:
-        return module
-    path, _, attribute = name.rpartition(".")
-    setattr(model.get_submodule(path), attribute, module)
-    return model

@@ -18,10 +18,10 @@ Features = TypeVar("Features", Tensor, SparseMatrix)
 class FeatureDropout(nn.Module):
     """Zero each entry with probability ``p`` and scale the others by ``1 / (1 - p)``, in training.
 
-    Of a sparse matrix only stored entries can be dropped, which has the same distribution.
+    Only stored entries of a sparse matrix are dropped; the others are 0 anyway.
 
-    Training of this package decides by :meth:`follow` which entries a step drops; otherwise torch's
-    generator does.
+    PyTorch's generator selects the entries, unless :meth:`follow` has set a seed and a step, as
+    training in this package does.
     """
 
     def __init__(self, p: float) -> None:
@@ -33,11 +33,11 @@ class FeatureDropout(nn.Module):
         self._step: Tensor | None = None
 
     def follow(self, seed: Tensor | None, step: Tensor | None) -> None:
-        """Drop by a seed and the training step; by torch's generator if ``None``."""
+        """Select entries by a seed and the training step; ``None`` for PyTorch's generator."""
         self._seed, self._step = seed, step
 
     def bits(self, site: int = 0) -> DropoutBits | None:
-        """Return the random bits of a dropout of the model; ``None`` for torch's generator."""
+        """Return the random bits of a dropout of the model; ``None`` for PyTorch's generator."""
         if self._seed is None or self._step is None:
             return None
         return DropoutBits(self._seed, self._step, site)
@@ -75,5 +75,5 @@ class FeatureDropout(nn.Module):
         return kernels.drop(x, bits, self.p, activate)
 
     def extra_repr(self) -> str:
-        """Describe it for ``print(model)``."""
+        """Return the arguments for ``print(model)``."""
         return f"p={self.p}"

@@ -1,4 +1,4 @@
-"""The perceptron that the paper's GIN has for a feature transformation."""
+"""The perceptron that transforms features in the paper's GIN."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MLPTransform(nn.Module):
         bias: Use :math:`\mathbf{b}^1`. The output has no bias: a convolution adds its own.
 
     Shapes:
-        - **x**: as of :class:`~crossgcn.CrossFeatureTransform`.
+        - **x**: as for :class:`~crossgcn.CrossFeatureTransform`.
         - **output**: ``[..., rows, out_channels]``.
     """
 
@@ -47,7 +47,7 @@ class MLPTransform(nn.Module):
         return self.hidden.project(x)
 
     def combine(self, projections: Tensor) -> Tensor:
-        """Apply the rest to projections."""
+        """Apply the bias, ReLU and the second linear map to projections."""
         bias = self.hidden.bias
         hidden = torch.relu(projections if bias is None else projections + bias)
         out: Tensor = self.output(hidden)

@@ -1,7 +1,7 @@
-r"""Weights of the orders: how the products of all orders become one vector.
+r"""Order weights, which combine the products of all orders into one vector.
 
-Most choices are a weighted sum :math:`\sum_k \alpha_k \mathbf{h}^k`, whose weights the transform
-holds. All others are modules that map ``[order, ..., channels]`` to ``[..., channels]``.
+Most choices are a weighted sum :math:`\sum_k \alpha_k \mathbf{h}^k`; the transform holds the
+weights. All others are modules that map ``[order, ..., channels]`` to ``[..., channels]``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ORDER_WEIGHTS = ("fixed", "learned", "gated", "per-unit")
 
 
 def make_order_weights(given: OrderWeights, order: int, channels: int) -> Tensor | nn.Module:
-    """Return the weights of a sum when training starts, ``[order]``, or a module.
+    """Return the initial weights of a sum, ``[order]``, or the module that combines the orders.
 
     Args:
         given: The argument ``order_weights`` of :class:`~crossgcn.CrossFeatureTransform`.
@@ -48,8 +48,8 @@ def _check_numbers(given: Sequence[float], order: int) -> Tensor:
         weights = torch.empty(0)
     if weights.numel() != order or not torch.isfinite(weights).all():
         raise BadInput(
-            f"order_weights of a layer of order {order} is a name, a module, or {order} finite "
-            f"number{'s' if order > 1 else ''}, one per order; got {given!r}"
+            f"order_weights of a layer of order {order} must be a name, a module, or {order} "
+            f"finite number{'s' if order > 1 else ''}, one per order; got {given!r}"
         )
     return weights
 
@@ -59,7 +59,7 @@ class PerUnit(nn.Module):
 
     .. math:: \mathbf{z} = \mathbf{h}^1 + \sum_{k\ge2} \boldsymbol{\alpha}_k \odot \mathbf{h}^k
 
-    All start at 0, so training starts as a linear layer. They form one vector, order after
+    All start at 0, so training starts as a linear layer. The parameter is a vector, order after
     order, because weight decay applies to matrices and not to vectors (NOTE[D5]).
     """
 
@@ -80,6 +80,6 @@ class PerUnit(nn.Module):
         return out
 
     def order_weights(self) -> Tensor:
-        r"""Return the weights of all orders, of which the first are 1, ``[order, channels]``."""
+        r"""Return the weights of all orders, ``[order, channels]``; those of the first are 1."""
         gates = self.gates.view(-1, self.channels)
         return torch.cat([torch.ones_like(gates[:1]), gates])

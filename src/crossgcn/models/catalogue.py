@@ -1,8 +1,8 @@
-"""Models by name, with what users may choose about each.
+"""Models by name, and the options of each.
 
-To add one, write its class in a file of its own and add one entry to :data:`PRESETS`.
-Commands and error messages read this table. This module does not import torch, because the command
-line lists the names.
+To add a model, write its class in a file of its own and add an entry to :data:`PRESETS`, which
+commands and error messages read. This module does not import torch, so that the command line lists
+the names fast.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Preset:
 
     Attributes:
         model: ``"module:class"``, imported when first used.
-        description: Half a line, shown by ``crossgcn train --settings``.
-        settings: Arguments that make it this model; users may override them.
+        description: A short text, shown by ``crossgcn train --settings``.
+        settings: Arguments of the class that define the model; users may override them.
         options: Further arguments that users may give.
         training: Settings of :class:`~crossgcn.RunConfig` that replace the paper's protocol;
             users may override them.
@@ -39,11 +39,6 @@ class Preset:
     options: frozenset[str] = frozenset({"bias"})
     inputs: Literal["features", "hops"] = "features"
     training: Mapping[str, Any] = field(default_factory=dict)
-
-    def load(self) -> Any:
-        """Import the class."""
-        module, _, name = self.model.partition(":")
-        return getattr(import_module(module), name)
 
 
 _CROSS_OPTIONS = frozenset({"bias", "order", "order_weights", "first_order", "aggregate_first"})
@@ -80,13 +75,13 @@ PRESETS: dict[str, Preset] = {
     ),
     "gin": Preset(
         "crossgcn.models.cross_gcn:GIN",
-        "a perceptron as feature transformation, as the paper compares with",
+        "a perceptron as feature transformation, a baseline of the paper",
         _NO_BIAS,
         options=frozenset({"bias", "aggregate_first"}),
     ),
-    "mlp": Preset("crossgcn.models.cross_gcn:MLP", "a perceptron that sees no graph", _NO_BIAS),
+    "mlp": Preset("crossgcn.models.cross_gcn:MLP", "a perceptron without the graph", _NO_BIAS),
     "cross-gcn": _cross_gcn(
-        "ours: crosses grow from nothing where they pay (gated order weights)",
+        "ours: crosses start at zero and are learned (gated order weights)",
         order_weights="gated",
         **_NO_BIAS,
     ),
@@ -126,7 +121,7 @@ PRESETS: dict[str, Preset] = {
 
 
 def get_preset(name: str) -> Preset:
-    """Return the preset of that name."""
+    """Return a preset by its name."""
     if name not in PRESETS:
         raise unknown_name("model", name, PRESETS)
     return PRESETS[name]
@@ -137,27 +132,26 @@ MODEL_OPTIONS = frozenset().union(*(preset.options for preset in PRESETS.values(
 
 
 def settings_of_models(
-    models: Sequence[str], settings: Mapping[str, Any], known: Sequence[str] = tuple(PRESETS)
+    models: Sequence[str], settings: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Return the settings that each model has; ``None`` means not given.
+    """Return, for each model, the settings that it has; ``None`` means not given.
 
     Raises:
-        BadInput: If none of the models has a setting; it names those of ``known`` that do.
+        BadInput: If none of the models has a setting; the message names models that do.
     """
+    options = {model: get_preset(model).options for model in models}
+    of_none = MODEL_OPTIONS.difference(*options.values())
     for name, value in settings.items():
-        if value is None or name not in MODEL_OPTIONS:
-            continue
-        if not any(name in get_preset(model).options for model in models):
-            others = ", ".join(model for model in known if name in get_preset(model).options)
+        if value is not None and name in of_none:
+            others = ", ".join(model for model, each in PRESETS.items() if name in each.options)
             raise BadInput(
                 f"{name} has no effect: {' and '.join(models)} "
-                f"{'does' if len(models) == 1 else 'do'} not have it; leave it out, or add to "
-                f"the models one that has it ({others})"
+                f"{'does' if len(models) == 1 else 'do'} not have it; leave it out, or add a "
+                f"model that has it ({others})"
             )
-    left_out = {model: MODEL_OPTIONS - get_preset(model).options for model in models}
     return {
-        model: {name: value for name, value in settings.items() if name not in left_out[model]}
-        for model in models
+        model: {name: settings[name] for name in settings if name not in MODEL_OPTIONS - known}
+        for model, known in options.items()
     }
 
 
@@ -198,7 +192,8 @@ def build_model(
                 f"{', '.join(sorted(preset.options))}"
             )
     settings = {**preset.settings, **given}
-    model: NodeClassifier = preset.load()(
+    module, _, class_name = preset.model.partition(":")
+    model: NodeClassifier = getattr(import_module(module), class_name)(
         in_channels,
         hidden_channels,
         num_layers=preset.training.get("num_layers", 2) if num_layers is None else num_layers,

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-from torch import nn
-
 from crossgcn.errors import BadInput
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv, MLPTransform
 from crossgcn.layers.order_weights import OrderWeights
@@ -15,7 +13,7 @@ from crossgcn.models.node_classifier import NodeClassifier, layer_widths
 
 
 class CrossGCN(NodeClassifier):
-    """Any number of :class:`~crossgcn.CrossGCNConv` layers.
+    """A stack of :class:`~crossgcn.CrossGCNConv` layers.
 
     Args:
         in_channels: Features per node; ``-1`` to infer it from the first input.
@@ -25,8 +23,8 @@ class CrossGCN(NodeClassifier):
         dropout: Probability of dropping an entry of a layer's input.
         order: Highest order of the crosses, one for all layers or one per
             layer: ``order=[2, 1]`` crosses in the first layer only.
-        order_weights: See :class:`~crossgcn.CrossFeatureTransform`. Every layer gets a copy of
-            a module.
+        order_weights: See :class:`~crossgcn.CrossFeatureTransform`. A module is copied for every
+            layer.
         **kwargs: For every :class:`~crossgcn.CrossGCNConv`, such as ``aggr``, ``first_order``,
             ``aggregate_first``, ``bias`` and ``cached``.
 
@@ -48,8 +46,7 @@ class CrossGCN(NodeClassifier):
         order_weights: OrderWeights = "gated",
         **kwargs: Any,
     ) -> None:
-        out = hidden_channels if out_channels is None else out_channels
-        widths = layer_widths(in_channels, hidden_channels, out, num_layers)
+        widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
         orders = [order] * num_layers if isinstance(order, int) else list(order)
         if len(orders) != num_layers:
             raise BadInput(
@@ -77,9 +74,8 @@ class GIN(NodeClassifier):
     """Layers that aggregate, then apply a perceptron, as the paper's GIN.
 
     The aggregation is GCN's normalised sum, and there is no batch normalisation (the paper's
-    footnote). ``hidden_channels`` is also the width of the perceptrons within layers, and
-    ``bias`` also adds one there. Further arguments go to every
-    :class:`~crossgcn.CrossGCNConv`.
+    footnote). ``hidden_channels`` is also the hidden width of the perceptrons, and ``bias`` also
+    applies to them. Further arguments go to every :class:`~crossgcn.CrossGCNConv`.
     """
 
     def __init__(
@@ -94,20 +90,16 @@ class GIN(NodeClassifier):
         bias: bool = True,
         **kwargs: Any,
     ) -> None:
-        out = hidden_channels if out_channels is None else out_channels
-        layers = []
-        for width, height in layer_widths(in_channels, hidden_channels, out, num_layers):
-            transform = MLPTransform(width, hidden_channels, height, bias=bias)
-            layers.append(
-                CrossGCNConv(
-                    width,
-                    height,
-                    aggregate_first=aggregate_first,
-                    bias=bias,
-                    transform=transform,
-                    **kwargs,
-                )
+        settings = {"aggregate_first": aggregate_first, "bias": bias, **kwargs}
+        layers = (
+            CrossGCNConv(
+                width,
+                out,
+                transform=MLPTransform(width, hidden_channels, out, bias=bias),
+                **settings,
             )
+            for width, out in layer_widths(in_channels, hidden_channels, out_channels, num_layers)
+        )
         super().__init__(layers, dropout)
 
 
@@ -124,9 +116,8 @@ class MLP(NodeClassifier):
         *,
         bias: bool = True,
     ) -> None:
-        out = hidden_channels if out_channels is None else out_channels
-        layers: list[nn.Module] = [
+        layers = (
             CrossFeatureTransform(*width, order=1, order_weights="fixed", bias=bias)
-            for width in layer_widths(in_channels, hidden_channels, out, num_layers)
-        ]
+            for width in layer_widths(in_channels, hidden_channels, out_channels, num_layers)
+        )
         super().__init__(layers, dropout)

@@ -11,10 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from crossgcn.errors import BadInput, check_count
-from crossgcn.graph import SparseMatrix
 from crossgcn.graph.hops import HopColumns, HopPlan
 from crossgcn.graph.neighbourhood import NeighbourLabels, Smoothing
-from crossgcn.graph.sparse_matrix import Features, join_columns
 from crossgcn.graph.standardise import Scale, standardise
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
@@ -33,15 +31,15 @@ class CrossHops(NodeClassifier):
     :math:`\bar{\mathbf{N}}` is the mean over neighbours without the node itself, shrunk towards
     the mean over all nodes where neighbours are few
     (:class:`~crossgcn.graph.neighbourhood.Smoothing`); :math:`d` is the number of neighbours, and
-    :math:`s` standardises each column over all nodes. There is no
-    activation: a score is a polynomial of degree K in named columns, so it is an exact sum of
-    terms. With ``order=1`` it is a linear model, the twin without crosses.
+    :math:`s` standardises each column over all nodes. There is no activation: a score is a
+    polynomial of degree K in named columns, and thus an exact sum of terms. With ``order=1`` the
+    model is linear, without crosses.
 
-    The columns do not change during training (:meth:`columns`). A training step reads rows of
-    them and no edge.
+    The columns (:meth:`columns`) do not change during training. A training step reads rows of the
+    columns and no edges.
 
-    With ``bags`` B > 1 this is the mean of B models of ``hidden_channels`` units each, which is
-    one model of the same form. In training mode it returns the scores of each bag.
+    With ``bags`` B > 1 the model is the mean of B models of ``hidden_channels`` units each, which
+    has the same form. In training mode it returns the scores of each bag.
 
     Args:
         in_channels: Own columns per node.
@@ -49,20 +47,22 @@ class CrossHops(NodeClassifier):
         num_layers: Must be 1.
         out_channels: Number of classes, or 1 for a number; ``hidden_channels`` by default.
         dropout: Probability of dropping an entry of :math:`\tilde{\mathbf{x}}`.
-        order: Highest order K of the crosses; a sequence has one number, that of its layer.
-        hops: How far the neighbourhood reaches; 0 for own columns alone.
-        label_features: Also give a node the labels of its neighbours in the training set.
-        bags: Number of models whose mean this is.
+        order: Highest order K of the crosses, as a number or a sequence of one number.
+        hops: Number of hops of the neighbourhood; 0 for own columns alone.
+        label_features: Add columns with the labels of neighbours in the training set.
+        bags: Number of models that are averaged.
         directed: Keep in-neighbours and out-neighbours apart.
 
     Attributes:
-        plan: Which columns :math:`\tilde{\mathbf{x}}` has.
+        plan: The columns of :math:`\tilde{\mathbf{x}}`.
         center: Mean of each column that was standardised, else 0.
         deviation: Standard deviation of each column that was standardised, else 1.
-        low: Least value of each column among the training nodes; lower ones count as this.
-        high: Largest value, likewise.
+        low: Smallest value of each column among the training nodes; lower values are clipped.
+        high: Largest value of each column among the training nodes; higher values are clipped.
         prior: Mean of each own column, towards which means over neighbours are shrunk.
-        strength: How strongly, for each block of means; 0 not at all.
+        strength: Strength of the shrinkage of each block of means; 0 for none.
+        reads: Which columns each projection reads, 1 or 0, ``[order, units, columns]``; training
+            keeps the other weights at 0. ``None`` for all columns.
     """
 
     center: Tensor
@@ -71,6 +71,7 @@ class CrossHops(NodeClassifier):
     high: Tensor
     prior: Tensor
     strength: Tensor
+    reads: Tensor | None
 
     def __init__(
         self,
@@ -110,10 +111,11 @@ class CrossHops(NodeClassifier):
             self.register_buffer(name, torch.full((plan.num_columns,), value))
         self.register_buffer("prior", torch.zeros(in_channels))
         self.register_buffer("strength", torch.zeros(plan.num_blocks))
+        self.register_buffer("reads", None, persistent=False)
         self.reset_parameters()
 
     def set_scale(self, scale: Scale, smoothing: Smoothing | None = None) -> None:
-        """Set how columns are cut and standardised, and how means over neighbours are smoothed."""
+        """Set the standardisation of columns and the smoothing of means over neighbours."""
         for name, value in scale._asdict().items():
             if value is not None:
                 getattr(self, name).copy_(value)
@@ -157,17 +159,17 @@ class CrossHops(NodeClassifier):
         return self.transform.weight.detach().ne(0).flatten(0, 1).any(0)
 
     def reset_parameters(self) -> None:
-        """Initialise all weights, those of each bag as of a model of its own."""
+        """Initialise all weights; each bag is initialised like a separate model."""
         for layer in self.layers:
             layer.reset_parameters()  # type: ignore[operator]
         nn.init.normal_(self.transform.weight, std=1 / sqrt(self.plan.num_columns))
 
     def narrow(self, kept: Tensor, order: int | None = None) -> Self:
-        """Return a copy that reads rows of some of the columns only.
+        """Return a copy that reads only some of the columns.
 
         Args:
             kept: Which columns, bool ``[columns]``.
-            order: Highest order of its crosses, at most that of the model, which is the default.
+            order: Highest order of the copy's crosses, at most that of the model (the default).
         """
         copy, transform = deepcopy(self), self.transform
         order = self.order if order is None else order
@@ -176,16 +178,29 @@ class CrossHops(NodeClassifier):
                 int(kept.sum()), transform.out_channels, order, order_weights="per-unit", bias=False
             )
             narrow.weight.copy_(transform.weight[:order, :, kept])
-            for gates, own in zip(narrow.gates(), transform.gates(), strict=False):
-                gates.copy_(own[: len(gates)])
+            for gates, trained in zip(narrow.gates(), transform.gates(), strict=False):
+                gates.copy_(trained[: len(gates)])
         copy.layers[0] = narrow.to(transform.weight)
+        copy.reads = None if self.reads is None else self.reads[:order, :, kept]
         for name, value in self.scale.narrow(kept)._asdict().items():
             setattr(copy, name, value)
         return copy
 
+    def set_units(self, units: int) -> None:
+        """Replace transform and read-out by untrained ones with ``units`` units per bag."""
+        old = self.transform
+        with torch.random.fork_rng(devices=[]):
+            transform = CrossFeatureTransform(
+                old.in_channels, self.bags * units, old.order, order_weights="per-unit", bias=False
+            )
+            readout = BagReadout(units, self.readout.out_channels, self.bags)
+        self.layers[0], self.layers[1] = transform.to(self.center), readout.to(self.center)
+
     @torch.no_grad()
     def widen(self, narrow: CrossHops, kept: Tensor) -> None:
-        """Take the weights of a model that :meth:`narrow` returned; all others become 0."""
+        """Copy the weights of a model that :meth:`narrow` returned; other weights become 0."""
+        if narrow.readout.in_channels != self.readout.in_channels:
+            self.set_units(narrow.readout.in_channels)
         self.transform.weight.zero_()
         self.transform.weight[: narrow.order, :, kept] = narrow.transform.weight.to(self.center)
         for gates in self.transform.gates():
@@ -203,10 +218,10 @@ class CrossHops(NodeClassifier):
         edge_index: Tensor,
         edge_weight: Tensor | None = None,
         labels: NeighbourLabels | None = None,
-    ) -> Features:
+    ) -> Tensor:
         r"""Compute the standardised columns :math:`\tilde{\mathbf{x}}` of all nodes.
 
-        Dense ``x`` may require a gradient. Edge weights get none; they must not be negative.
+        ``x`` may require a gradient. Edge weights get no gradient and must not be negative.
         """
         weight = None if edge_weight is None else edge_weight.detach().cpu()
         if weight is not None and not ((weight >= 0) & weight.isfinite()).all():
@@ -228,12 +243,12 @@ class CrossHops(NodeClassifier):
                 raise BadInput("this model sees the labels of neighbours: give labels")
             prior = None if labels.prior is None else labels.prior.cpu()
             shown = NeighbourLabels(labels.values.cpu(), labels.known.cpu(), prior)
-            columns = join_columns([columns, hops.label_columns(shown)])
+            columns = torch.cat([columns, hops.label_columns(shown)], dim=1)
         return standardise(columns.to(self.center.device), self.scale)
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
-        x: Features,
+        x: Tensor,
         edge_index: Any = None,
         edge_weight: Tensor | None = None,
         labels: NeighbourLabels | None = None,
@@ -244,24 +259,24 @@ class CrossHops(NodeClassifier):
             x: Own columns of all nodes. Without edges: rows of :meth:`columns`.
             edge_index: Sources and targets, ``[2, edges]``.
             edge_weight: One weight per edge.
-            labels: Labels of the training nodes, if neighbours show them.
+            labels: Labels of the training nodes, if the model has ``label_features``.
         """
         if isinstance(edge_index, Tensor):
-            assert isinstance(x, Tensor)
             x = self.columns(x, edge_index, edge_weight, labels)
-        scores = self.readout(self.hidden(self._project(self.dropout(x))))
+        scores = self.score_bags(x)
         return scores if self.training and self.bags > 1 else self.in_unit(scores.mean(0))
 
+    def score_bags(self, x: Tensor) -> Tensor:
+        """Compute scores from rows of :meth:`columns`, ``[bags, rows, outputs]``, standardised."""
+        scores: Tensor = self.readout(self.hidden(self._project(self.dropout(x))))
+        return scores
+
     def hidden(self, projections: Tensor) -> Tensor:
-        """Compute the units that are read out, from all projections of the columns."""
+        """Compute the hidden units from the projections of the columns."""
         return self.transform.combine(projections)
 
-    def _project(self, x: Features) -> Tensor:
-        if isinstance(x, SparseMatrix):
-            # Sparse columns are not centered, which would fill them.
-            shift = (self.center / self.deviation).unsqueeze(0)
-            return self.transform.project(x) - self.transform.project(shift)
-        # As the transform does; the gradient then has the memory order of the weights.
+    def _project(self, x: Tensor) -> Tensor:
+        # Like transform.project, but the gradient has the memory layout of the weights.
         return nn.functional.linear(x, self.transform.weight.flatten(0, 1))
 
 

@@ -1,4 +1,4 @@
-"""The base class of models: layers in a row, with dropout and ReLU between them."""
+"""The base class of models: a stack of layers, with dropout and ReLU between them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Edges = Any
 
 
 class NodeClassifier(nn.Module):
-    """Layers in a row, with dropout before each and ReLU between them.
+    """A stack of layers, with dropout before each and ReLU between them.
 
     Args:
         dropout: Probability of dropping an entry of a layer's input.
 
     Attributes:
-        target_scale: Mean and standard deviation of the number that the model predicts, ``[2]``;
-            ``None`` if it predicts classes. See :meth:`predict_number`.
+        target_scale: Mean and standard deviation of a number to predict, ``[2]``; ``None`` for
+            classes. See :meth:`predict_number`.
     """
 
     target_scale: Tensor | None
@@ -57,11 +57,11 @@ class NodeClassifier(nn.Module):
 
         Args:
             x: Features of the nodes, ``[nodes, in_channels]``, dense or sparse.
-            edge_index: What a graph layer takes; or a sequence of one prepared matrix per hop,
-                whose receptive field may shrink from hop to hop. A model without hops ignores it.
+            edge_index: As for a graph layer; or a sequence of one prepared matrix per hop, whose
+                receptive field may shrink from hop to hop. Models without hops ignore it.
             edge_weight: One weight per edge of a COO ``edge_index``.
         """
-        if edge_index is None and self.num_hops:
+        if edge_index is None and self.propagations:
             raise BadInput(f"{type(self).__name__} needs edges: call model(x, edge_index)")
         hidden: Any = x
         edges = iter(edge_index) if isinstance(edge_index, Sequence) else repeat(edge_index)
@@ -74,7 +74,7 @@ class NodeClassifier(nn.Module):
         return self.in_unit(hidden)
 
     def predict_number(self, mean: float = 0.0, deviation: float = 1.0) -> None:
-        """Make this a model of a number: in evaluation, its scores are in the number's unit.
+        """Make the model predict a number; scores in evaluation have the number's unit.
 
         In training, scores are standardised: ``(number - mean) / deviation``.
         """
@@ -90,11 +90,6 @@ class NodeClassifier(nn.Module):
     def propagations(self) -> tuple[EdgeKind, ...]:
         """The kind of edges of each graph layer, first to last."""
         return tuple(kind for layer in self.layers for kind in _propagations(layer))
-
-    @property
-    def num_hops(self) -> int:
-        """Number of graph layers, each of one hop."""
-        return len(self.propagations)
 
     @property
     def num_outputs(self) -> int:
@@ -123,15 +118,16 @@ class NodeClassifier(nn.Module):
 
 
 def layer_widths(
-    in_channels: int, hidden_channels: int, out_channels: int, num_layers: int
+    in_channels: int, hidden_channels: int, out_channels: int | None, num_layers: int
 ) -> list[tuple[int, int]]:
     """Return input and output width of each layer."""
     check_count("num_layers", num_layers)
     check_count("hidden_channels", hidden_channels)
-    widths = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
+    last = hidden_channels if out_channels is None else out_channels
+    widths = [in_channels, *[hidden_channels] * (num_layers - 1), last]
     return list(pairwise(widths))
 
 
 def _propagations(layer: nn.Module) -> tuple[EdgeKind, ...]:
-    """Return the kind of edges of a graph layer; one of another package has GCN's."""
+    """Return the kinds of edges of a layer; layers of other packages use GCN's."""
     return cast("tuple[EdgeKind, ...]", getattr(layer, "propagations", ("gcn",)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -13,57 +13,48 @@ from rich.constrain import Constrain
 from rich.table import Table
 from rich.text import Text
 
+from crossgcn.errors import printable
 from crossgcn.training.metrics import METRICS
 
 Summary = dict[str, Any]
 """A result as the JSON object that a command prints."""
 
-LONGEST_NAME: Final = 160
-"""Longer names of columns, values and classes lose their middle."""
+_FORMS = {
+    "percent": (100, ".1f", ".1f", "+z.2f"),
+    "number": (1, ".3f", ".3f", "+z.3f"),
+    "in unit of target": (1, ".4g", ".2g", "+.3g"),
+}
+"""How metrics are shown: a factor, and the forms of a value, a deviation and a difference."""
 
-_UNPRINTABLE: Final = re.compile(
-    "[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
-)
-
-
-_MOST_WIDE = 100
-"""Columns of text that a table takes at most; its cells fold."""
+_MAX_WIDTH = 100
+"""Maximum width of a table in characters; longer cells wrap."""
 
 _BAR = 12
-"""Characters of the longest bar."""
+"""Length of the longest bar in characters."""
 
 
 def metric_title(name: str) -> str:
-    """Return what a metric is called, with the unit of the numbers in a table."""
+    """Return the title of a metric in a table, with the unit."""
     metric = METRICS[name]
     return f"{metric.title} in %" if metric.shown == "percent" else metric.title
 
 
 def metric_text(name: str, value: float) -> str:
     """Return a value of a metric: ``79.1 %``, ``0.768``."""
-    shown = METRICS[name].shown
-    if shown == "percent":
-        return f"{100 * value:.1f}\u00a0%"
-    return f"{value:.4g}" if shown == "in unit of target" else f"{value:.3f}"
+    return spread_text(name, value) + ("\u00a0%" if METRICS[name].shown == "percent" else "")
 
 
 def spread_text(name: str, mean: float, sd: float | None = None) -> str:
-    """Return ``79.1 ± 1.8`` for a table whose title has the unit, or the mean alone."""
-    shown = METRICS[name].shown
-    if shown == "percent":
-        return f"{100 * mean:.1f}" + ("" if sd is None else f" ± {100 * sd:.1f}")
-    if sd is None:
-        return metric_text(name, mean)
-    spread = f"{sd:.2g}" if shown == "in unit of target" else f"{sd:.3f}"
-    return f"{metric_text(name, mean)} ± {spread}"
+    """Return ``79.1 ± 1.8``, or the mean alone, without the unit."""
+    factor, form, form_of_sd, _ = _FORMS[METRICS[name].shown]
+    text = f"{factor * mean:{form}}"
+    return text if sd is None else f"{text} ± {factor * sd:{form_of_sd}}"
 
 
 def change_text(name: str, difference: float) -> str:
-    """Return a difference of two values with its sign, shares in percentage points."""
-    shown = METRICS[name].shown
-    if shown == "percent":
-        return f"{100 * difference:+z.2f}"
-    return f"{difference:+.3g}" if shown == "in unit of target" else f"{difference:+z.3f}"
+    """Return a signed difference of two values of a metric, in percentage points for shares."""
+    factor, *_, form = _FORMS[METRICS[name].shown]
+    return f"{factor * difference:{form}}"
 
 
 def difference_text(name: str, difference: float, interval: Sequence[float] | None) -> str:
@@ -87,37 +78,26 @@ def with_error(text: str, error: float | None) -> str:
     return text if error is None else f"{text} ± {error:.2g}"
 
 
-def to_small_json(content: Any) -> Any:
-    """Return contents with all numbers rounded to four digits, NaN as ``None``, arrays as lists."""
+def to_page_json(content: Any) -> Any:
+    """Convert contents for a page: numbers of four digits, short texts, lists; NaN to ``None``."""
     if isinstance(content, np.ndarray | np.generic):
         content = content.tolist()
     if isinstance(content, dict):
-        return {name: to_small_json(value) for name, value in content.items()}
+        return {name: to_page_json(value) for name, value in content.items()}
     if isinstance(content, list | tuple):
-        return [to_small_json(value) for value in content]
+        return [to_page_json(value) for value in content]
     if isinstance(content, float):
         return None if np.isnan(content) else float(f"{content:.4g}") + 0.0
-    return content
+    return shorten(content) if isinstance(content, str) else content
 
 
-def readable(text: str) -> str:
-    """Replace characters that a page cannot hold or that change the writing direction.
+def shorten(text: str) -> str:
+    """Return a text on one line, without its middle if it is longer than 600 characters.
 
-    Control characters, halves of surrogate pairs and direction marks become a replacement
-    character each; line ends and tabs become spaces.
+    Characters that could change the writing direction or are invalid in a page are escaped.
     """
-    return _UNPRINTABLE.sub("\ufffd", re.sub(r"[\t\r\n]+", " ", text))
-
-
-def shorten(name: str, longest: int = LONGEST_NAME) -> str:
-    """Return a readable name of at most ``longest`` characters that is never empty."""
-    name = readable(name)
-    if not name.strip():
-        return "(empty)"
-    if len(name) <= longest:
-        return name
-    tail = longest // 3
-    return f"{name[: longest - tail - 1]}…{name[-tail:]}"
+    text = printable(re.sub(r"[\t\r\n]+", " ", text))
+    return text if len(text) <= 600 else f"{text[:399]}…{text[-200:]}"
 
 
 def make_table(
@@ -128,7 +108,7 @@ def make_table(
     *,
     line_after: int | None = None,
 ) -> RenderableType:
-    """Return a table whose cells fold where there is little room, so that nothing is cut off.
+    """Return a table whose cells wrap, so that nothing is cut off.
 
     Args:
         names: Heads of the first columns, which are texts.
@@ -144,7 +124,7 @@ def make_table(
     for place, row in enumerate(rows):
         cells = (cell if isinstance(cell, Text) else Text(cell) for cell in row)
         table.add_row(*cells, end_section=place == line_after)
-    return Constrain(table, _MOST_WIDE)
+    return Constrain(table, _MAX_WIDTH)
 
 
 def bar(value: float, largest: float) -> Text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import product
 from math import fsum
 from statistics import fmean
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from crossgcn.experiments.answers import CandidateResult, QuestionAnswer, TableComparison
+from crossgcn.experiments.answers import CandidateResult, TableComparison
 from crossgcn.experiments.candidates import CONSTANT
 from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.experiments.run_folder import RunFolder
@@ -30,48 +31,52 @@ _VERDICTS = {
     "graph": ("The graph helps", "The graph does not help"),
     "black_box": ("A black box is better", "A glass box is as good as a black box"),
 }
-_CHOSEN = {"settings": "chosen_settings", "columns": "columns", "path": "path"}
+_CHOSEN = {
+    "settings": "chosen_settings",
+    "columns": "columns",
+    "path": "path",
+    "crosses": "crosses",
+}
 _EARLY = 10
-"""A model chosen in one of the first epochs is still close to its random start."""
+"""A model chosen within this many epochs is still close to its random initialisation."""
+_GUESSING = {"r2": 0.0, "roc_auc": 0.5}
+"""Scores of guessing; for other metrics, the score of a constant prediction is used."""
 _HOW_TO_GET = {
-    "boosting": "scikit-learn's HistGradientBoosting models do, on the columns of crossgcn hops",
-    "ebm": "InterpretML's ExplainableBoosting models do, on the columns of crossgcn hops",
+    "boosting": "use scikit-learn's HistGradientBoosting models on the columns of crossgcn hops",
+    "ebm": "use InterpretML's ExplainableBoosting models on the columns of crossgcn hops",
 }
 
 
 def summarise_training(runs: RepeatedRuns) -> Summary:
-    """Summarise one model over its splits, and what the validation nodes chose in each."""
+    """Summarise one model over its splits, and the choices made in each split."""
     summary = _protocol(runs) | _model(runs) | {"doubts": describe_doubts(runs.records)}
-    for name in ("settings", "columns", "path"):
+    for name, shown in _CHOSEN.items():
         if name in runs.records[0]:
-            summary[_CHOSEN[name]] = [record[name] for record in runs.records]
+            summary[shown] = [record[name] for record in runs.records]
     return summary
 
 
 def summarise_comparison(all_runs: Sequence[RepeatedRuns], baseline: str) -> Summary:
-    """Summarise several models, each paired split by split with the baseline of its depth."""
+    """Summarise several models, each paired with the baseline of the same depth."""
     baselines = {runs.config.num_layers: runs for runs in all_runs if runs.config.model == baseline}
-    models, answer = [], []
+    models = []
     for runs in all_runs:
         against, difference = baselines[runs.config.num_layers], None
         if runs is not against:
             ours, theirs = runs.test[runs.metric], against.test[against.metric]
             difference = paired_difference(ours, theirs, test_to_train=runs.test_to_train)
-        model = _model(runs) | _paired(difference)
-        models.append(model)
-        if model["paired_interval"] is not None:
-            answer.append(_relation(model, baseline))
+        models.append(_model(runs) | _paired(difference))
     return {
         **_protocol(all_runs[0]),
         "baseline": baseline,
         "models": models,
         "seconds": fsum(runs.seconds for runs in all_runs),
-        "answer": answer,
+        "answer": [_relation(each, baseline) for each in models if each["paired_interval"]],
     }
 
 
 def summarise_candidates(comparison: TableComparison, baseline: str | None = None) -> Summary:
-    """Summarise models on a user's tables: each of them, and what helps.
+    """Summarise models on a user's tables, and whether crosses, graph and black boxes help.
 
     Args:
         baseline: The model that the others are paired with; by default the twin without crosses.
@@ -85,9 +90,9 @@ def summarise_candidates(comparison: TableComparison, baseline: str | None = Non
         "baseline": plain,
         "models": [_candidate(comparison, result, plain) for result in comparison.results],
         "answers": {
-            "crosses": _question(crosses),
-            "graph": _question(comparison.graph),
-            "black_box": _question(comparison.black_box),
+            "crosses": crosses and asdict(crosses),
+            "graph": comparison.graph and asdict(comparison.graph),
+            "black_box": comparison.black_box and asdict(comparison.black_box),
         },
         "intervals": _INTERVALS,
         "recommended": comparison.recommended,
@@ -107,45 +112,42 @@ def summarise_terms(
     }
     if isinstance(whole, Products):
         return summary | {"reason": whole.reason}
-    scores = list(enumerate(whole.outputs))
-    if output is not None:
-        scores = scores[output : output + 1]
-    rest = whole.rest
+    listed = range(len(whole.outputs)) if output is None else [output]
+    names, rest = {whole.outputs[place]: place for place in listed}, whole.rest
     return summary | {
         "num_nodes": len(whole.nodes),
-        "columns": [column.name for column in whole.columns if len(column.places)],
+        "columns": [column.name for column in whole.columns],
         "dropped": list(whole.dropped),
+        "num_crosses": sum(len(term.columns) > 1 for term in whole.terms),
         **summarise_shares(run, whole),
-        "average": {name: float(whole.average[place]) for place, name in scores},
-        "by_number_of_columns": {name: whole.by_size(place) for place, name in scores},
+        "average": {name: float(whole.average[place]) for name, place in names.items()},
+        "by_number_of_columns": {name: whole.by_size(place) for name, place in names.items()},
         "unlisted": {str(size): number for size, number in whole.num_unlisted.items()},
         "unlisted_importance": {
-            name: float(rest.importance[place]) for place, name in scores if rest is not None
+            name: float(rest.importance[place]) for name, place in names.items() if rest
         },
-        "of_neighbours": whole.explainer.near is not None,
         "limits": whole.explainer.limits,
     }
 
 
 def summarise_shares(run: RunFolder, whole: Explanation) -> Summary:
-    """Return how much of the predictions for test nodes few terms carry.
+    """Return the share of the score that the largest terms carry for the median test node.
 
-    ``share_of_ten_largest`` is for the median node, and so is ``terms_for_80_percent``, which is
-    ``None`` if the terms that are listed do not make so much.
+    ``terms_for_80_percent`` is ``None`` if the listed terms carry less than 80 %.
     """
     tested = np.intersect1d(run.split.test.numpy(), whole.nodes)
     if not len(tested):
         return {"share_of_ten_largest": None, "terms_for_80_percent": None}
     shares = whole.shares_of_largest(tested)
-    enough = np.flatnonzero(shares >= 0.8)
+    needed = int((shares < 0.8).sum()) + 1
     return {
         "share_of_ten_largest": float(shares[:10][-1]),
-        "terms_for_80_percent": int(enough[0]) + 1 if len(enough) else None,
+        "terms_for_80_percent": needed if needed <= len(shares) else None,
     }
 
 
 def describe_shares(shares: Summary) -> str:
-    """Say how much of a prediction few terms carry; empty if that is not known."""
+    """Return a sentence about the shares; empty if they are unknown."""
     ten, needed = shares["share_of_ten_largest"], shares["terms_for_80_percent"]
     if ten is None:
         return ""
@@ -157,62 +159,48 @@ def describe_shares(shares: Summary) -> str:
 
 
 def summarise_term(whole: Explanation, term: Term, output: int) -> Summary:
-    """Return one term with the mean contribution for every combination of values."""
+    """Return one term, with its mean contribution for every combination of values."""
     cells, grid = [], whole.grid(term)
     if grid is not None:
         for at, names in enumerate(product(*(axis.labels for axis in grid.axes))):
-            if grid.counts[at]:
-                cell = {
-                    "names": list(names),
-                    "contribution": float(grid.means[at, output]),
-                    "error": None if grid.errors is None else float(grid.errors[at, output]),
-                    "nodes": int(grid.counts[at]),
-                }
-                cells.append(cell)
+            cell = {
+                "names": list(names),
+                "contribution": float(grid.means[at, output]),
+                "error": None if grid.errors is None else float(grid.errors[at, output]),
+                "nodes": int(grid.counts[at]),
+            }
+            cells.append(cell)
     record = {"class": whole.outputs[output], **term.describe(output), **whole.inside(term, output)}
-    return {"terms": [{**record, "cells": cells}]}
-
-
-def guess_score(run: RunFolder) -> float:
-    """Return the test score of guessing, over the splits of a run.
-
-    That is the accuracy of the commonest class of the training nodes, or the RMSE of the mean.
-    """
-    constant = [one.record["constant_test"] for one in run.runs]
-    name = "rmse" if "rmse" in constant[0] else "accuracy"
-    return fmean(test[name] for test in constant)
+    return {"terms": [{**record, "cells": [cell for cell in cells if cell["nodes"]]}]}
 
 
 def describe_doubts(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for each reason not to trust a model that was trained on some splits.
+    """Return a sentence for each reason not to trust a model.
 
-    On the test nodes, a model of numbers must have a positive R², and one of classes a ROC-AUC
-    above 0.5, or the accuracy of guessing where no ROC-AUC was measured, and a log loss below that
-    of the shares of the classes. No model may be chosen right after its random start.
+    The reasons are test scores no better than guessing, and a best epoch close to the random
+    initialisation in most splits.
     """
     if any("constant_test" not in record for record in records):
         return []
-    doubts = []
-    names = [name for name in ("r2", "roc_auc", "accuracy") if name in records[0]["test"]][:1]
-    names += ["log_loss"] if "log_loss" in records[0]["test"] else []
-    for name in names:
-        ours, guess = (
-            fmean(record[test][name] for record in records) for test in ("test", "constant_test")
-        )
-        sign = METRICS[name].sign
-        if sign * ours <= sign * {"r2": 0.0, "roc_auc": 0.5}.get(name, guess):
-            shown = f"{METRICS[name].title} {ours:.3f}, of guessing {guess:.3f}"
-            doubts.append(
-                f"The probabilities of the model are no better than guessing ({shown})."
-                if name == "log_loss"
-                else f"The model is no better than guessing ({shown}): "
-                "what it does says nothing about the data."
-            )
-    early = [r for r in records if r.get("epochs_from_start", _EARLY + 1) <= _EARLY]
+    doubts, measured = [], records[0]["test"]
+    judging = next(name for name in ("r2", "roc_auc", "accuracy") if name in measured)
+    for name, start, end in (
+        (judging, "The model is", ": do not draw conclusions from it."),
+        ("log_loss", "The probabilities of the model are", "."),
+    ):
+        if name in measured:
+            ours = fmean(record["test"][name] for record in records)
+            guess = fmean(record["constant_test"][name] for record in records)
+            sign, title = METRICS[name].sign, METRICS[name].title
+            if sign * ours <= sign * _GUESSING.get(name, guess):
+                shown = f"{title} {ours:.3f}, guessing {guess:.3f}"
+                doubts.append(f"{start} no better than guessing ({shown}){end}")
+    early = [each for each in records if each.get("epochs_from_start", _EARLY + 1) <= _EARLY]
     if 2 * len(early) > len(records):
         doubts.append(
             f"In {len(early)} of {count(len(records), 'split')} the best epoch is among the first "
-            f"{_EARLY}, close to the random start: lower the rate (--set learning_rate=0.0003)."
+            f"{_EARLY}, close to the random start: lower the learning rate "
+            "(--set learning_rate=0.0003)."
         )
     return doubts
 
@@ -262,7 +250,7 @@ def _model(runs: RepeatedRuns) -> Summary:
 
 
 def _relation(model: Summary, baseline: str) -> str:
-    """Say whether a model beats the baseline: whether the interval of the difference holds 0."""
+    """Say whether a model beats the baseline: whether the interval of the gain excludes 0."""
     name, (low, high) = model["metric"], model["paired_interval"]
     relation = "cannot be told apart from"
     if low > 0 or high < 0:
@@ -273,22 +261,25 @@ def _relation(model: Summary, baseline: str) -> str:
 
 
 def _candidate(comparison: TableComparison, result: CandidateResult, baseline: str) -> Summary:
-    itself = result.name == baseline
-    accuracy = result.test.get("accuracy")
-    return {
+    difference = None
+    if result.name != baseline:
+        difference = comparison.difference(result.name, baseline)
+    summary = {
         "model": result.name,
         "description": result.candidate.description,
         "glass_box": result.candidate.glass_box,
         "parameters": result.parameters,
         "test": {name: list(values) for name, values in result.test.items()},
-        **({} if accuracy is None else {"test_accuracy": list(accuracy)}),
         **_mean_and_sd(result.scores),
         "validation_score": list(result.validation),
         "chosen_trials": list(result.trials),
-        **_paired(None if itself else comparison.difference(result.name, baseline)),
+        **_paired(difference),
         "seconds": result.seconds,
-        "train_options": None if result.train_options is None else list(result.train_options),
+        "train_options": result.train_options and list(result.train_options),
     }
+    if "accuracy" in result.test:
+        summary["test_accuracy"] = list(result.test["accuracy"])
+    return summary
 
 
 def _mean_and_sd(values: Sequence[float]) -> Summary:
@@ -298,24 +289,12 @@ def _mean_and_sd(values: Sequence[float]) -> Summary:
 
 def _paired(difference: PairedDifference | None) -> Summary:
     """Return a paired difference as three entries, all ``None`` for the baseline itself."""
+    if difference is None:
+        return dict.fromkeys(("paired_difference", "paired_se", "paired_interval"))
     return {
-        "paired_difference": None if difference is None else difference.mean,
-        "paired_se": None if difference is None else difference.standard_error,
-        "paired_interval": None if difference is None else difference.interval(),
-    }
-
-
-def _question(asked: QuestionAnswer | None) -> Summary | None:
-    if asked is None:
-        return None
-    return {
-        "model": asked.model,
-        "against": asked.against,
-        "difference": asked.difference.mean,
-        "interval": asked.difference.interval(),
-        "corrected_interval": asked.corrected.interval(),
-        "verdict": asked.verdict,
-        "beats_constant": not asked.is_constant,
+        "paired_difference": difference.mean,
+        "paired_se": difference.standard_error,
+        "paired_interval": difference.interval(),
     }
 
 
@@ -327,29 +306,28 @@ def _overconfident(comparison: TableComparison) -> list[str]:
         return []
     limit = fmean(constant.test["log_loss"])
     above = [each.name for each in comparison.results if fmean(each.test["log_loss"]) > limit]
-    if not above:
-        return []
-    return [f"Probabilities no better than the constant's, by log loss: {', '.join(above)}."]
+    names = ", ".join(above)
+    return [f"Probabilities no better than the constant's, by log loss: {names}."] if above else []
 
 
 def _sentences(summary: Summary) -> list[str]:
-    """Return one sentence for each question of a comparison, and which model to use."""
+    """Return a sentence for each question of a comparison, and the recommended model."""
     sentences = []
     splits = len(summary["models"][0]["validation_score"])
     for question, (helps, does_not) in _VERDICTS.items():
-        asked = summary["answers"][question]
-        if asked is None:
+        answer = summary["answers"][question]
+        if answer is None:
             continue
         words = {
             "helps": helps,
             "does not help": does_not,
             "cannot tell": f"{helps}? Cannot tell: more splits needed (--num-splits)",
-        }[asked["verdict"]]
-        if not asked["beats_constant"]:
-            words += f" ({asked['model']} is not shown to beat a constant)"
-        measured = difference_text(summary["metric"], asked["difference"], asked["interval"])
+        }[answer["verdict"]]
+        if not answer["beats_constant"]:
+            words += f" ({answer['model']} is not shown to beat a constant)"
+        measured = difference_text(summary["metric"], answer["difference"], answer["interval"])
         sentences.append(
-            f"{words}. {asked['model']} against {asked['against']}: {measured}, "
+            f"{words}. {answer['model']} against {answer['against']}: {measured}, "
             f"{count(splits, 'split')} of this table."
         )
     models = {model["model"]: model for model in summary["models"]}
@@ -363,6 +341,6 @@ def _sentences(summary: Summary) -> list[str]:
         gain = difference_text(summary["metric"], better["mean"] - chosen["mean"], None)
         sentences.append(
             f"{better['model']} ({better['description']}) validates better, on test nodes {gain}; "
-            f"crossgcn train does not make it: {_HOW_TO_GET[better['model'].partition('-')[0]]}."
+            f"crossgcn train does not have it: {_HOW_TO_GET[better['model'].partition('-')[0]]}."
         )
     return sentences

@@ -1,8 +1,8 @@
 """Training passes of cross-hops by the CPU's compiled kernels, without autograd.
 
-A batch is a few hundred rows, so PyTorch spends more time between its operations than in them.
-The products with all columns, exponentials and logarithms are PyTorch's; the crosses, the readout
-of each bag and their gradients are loops. Results are those of autograd but for rounding.
+A batch has a few hundred rows, so PyTorch's overhead per operation would exceed the computation.
+PyTorch multiplies matrices and computes exponentials and logarithms; compiled loops compute the
+crosses, the readout of each bag and their gradients. Results equal autograd's up to rounding.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from crossgcn.training.compiled_network import Array, drop, flat
 
 
 class HopPasses:
-    """The passes of a model.
+    """Forward and backward passes of a model on batches of dense rows.
 
-    Batches are dense rows. Arrays are kept from one batch to the next: scores, and the gradient
-    for them that :meth:`score_bags` returns, are valid until the next forward pass.
+    Arrays are reused from batch to batch: scores, and the gradient that :meth:`score_bags`
+    returns, are valid until the next forward pass.
 
     Args:
-        model: Its weights are read where they are.
+        model: The model whose weights are read in place.
 
     Attributes:
-        gradients: Of each parameter of the model, filled by :meth:`backward`.
+        gradients: The gradient of each parameter, filled by :meth:`backward`.
     """
 
     def __init__(self, model: CrossHops) -> None:
@@ -37,9 +37,9 @@ class HopPasses:
         self.units, self.classes = transform.out_channels, readout.out_channels
         self._dropout = model.dropout
         self.gradients: dict[Tensor, Array] = {
-            each: np.empty(each.shape, dtype=np.float32) for each in model.parameters()
+            weight: np.empty(weight.shape, dtype=np.float32) for weight in model.parameters()
         }
-        # Views of the weights and of their gradients, as the loops take them.
+        # Views of the weights and their gradients, in the shapes that the loops take.
         self._projection = transform.weight.detach().flatten(0, 1)
         self._grad_projection = self.gradients[transform.weight].reshape(self._projection.shape)
         self._product = torch.empty(self._projection.t().shape)
@@ -52,22 +52,12 @@ class HopPasses:
         self._readout, self._grad_readout = zip(gates, weight, bias, strict=True)
         self._allocate(0, len(self._product))
 
-    @classmethod
-    def of(cls, model: CrossHops) -> HopPasses | None:
-        """Return the passes of a model; ``None`` for a subclass, foreign code or frozen weights."""
-        usual = (
-            type(model) is CrossHops
-            and not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-            and all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
-        )
-        return cls(model) if usual else None
-
     def _views(self, parameter: Tensor, *shape: int) -> tuple[Array, Array]:
-        """Return a parameter and its gradient in another shape."""
+        """Return views of a parameter and its gradient in another shape."""
         return parameter.detach().numpy().reshape(shape), self.gradients[parameter].reshape(shape)
 
     def _allocate(self, rows: int, columns: int) -> None:
-        """Make arrays for a batch of this shape, and the views of them that the passes take."""
+        """Allocate arrays for batches of this shape, and set the arguments of the loops."""
         self._dropped = torch.empty(rows, columns)
         projections, gradient = (torch.empty(self.order, self.units, rows) for _ in range(2))
         self._projections, self._gradient = projections.flatten(0, 1), gradient.flatten(0, 1).t()
@@ -90,15 +80,15 @@ class HopPasses:
             entries, key = flat(x.contiguous()), (int(bits.seed), int(bits.step))
             drop(entries, entries, flat(self._dropped), key, self._dropout.p, site=bits.site)
             x = self._dropped
-        self._seen = x.t()
-        torch.mm(self._projection, self._seen, out=self._projections)
+        self._inputs = x.t()
+        torch.mm(self._projection, self._inputs, out=self._projections)
         call(hop_loops.score_units, self._projections.numel(), *self._forward)
         return self._returned[0] if self.bags > 1 else self._returned[0][0]
 
     def score_bags(self, labels: Tensor, in_bag: Tensor, count: float, totals: Tensor) -> Tensor:
-        """Return the gradient, for the last scores, of the cross-entropy of each bag's nodes.
+        """Return the gradient of each bag's cross-entropy with respect to the last scores.
 
-        ``count`` is what sums over the nodes are divided by; the others are those of
+        Sums over nodes are divided by ``count``. For the other arguments see
         :func:`~crossgcn.kernels.cpu_hop_loops.score_bags`.
         """
         torch.log_softmax(self._scores, dim=1, out=self._log_probabilities)
@@ -108,10 +98,10 @@ class HopPasses:
         return self._returned[1]
 
     def backward(self, grad_scores: Tensor) -> None:
-        """Compute the gradients, given that of the scores of the last forward pass."""
+        """Compute the gradients of the weights, given the gradient of the last scores."""
         if grad_scores is not self._returned[1]:
             self._returned[1].copy_(grad_scores)
         call(hop_loops.score_units_backward, self._projections.numel(), *self._backward)
-        # The product in this order is faster than its transpose.
-        torch.mm(self._seen, self._gradient, out=self._product)
+        # Multiplying in this order is faster than computing the transpose.
+        torch.mm(self._inputs, self._gradient, out=self._product)
         self._grad_projection[:] = self._product.numpy().T

@@ -1,13 +1,13 @@
 """Training steps of one model by the CPU's compiled kernels, without autograd.
 
-On graphs of a few thousand nodes PyTorch spends more time between its operations than in them.
-Here all arrays are allocated once. Tests compare the passes with those of PyTorch.
+On graphs of a few thousand nodes, PyTorch's overhead per operation exceeds the computation.
+Here all arrays are allocated once. Tests compare the passes with PyTorch's.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, cast
 
@@ -30,23 +30,26 @@ Csr = tuple[Array, ...]
 Key = tuple[int, int]
 """Seed and step, which decide the dropped entries."""
 WeightGradient = tuple[Tensor, Array]
-"""A weight, and the gradient of the objective for it."""
+"""A weight and its gradient."""
 
 _NOTHING = np.empty(0, dtype=np.float32)
 _BAG_FROM = 1 << 17
-"""Multiplications from which PyTorch's embedding bag is the faster sparse product."""
+"""From this many multiplications, PyTorch's embedding bag is the faster sparse product."""
 
 
 class CompiledNetwork:
-    """A model on the inputs of some nodes and on the memory of its weights.
+    """Compiled passes of a model on fixed inputs, reading the weights in place.
 
     Args:
-        model: With weights as :func:`~crossgcn.training.full_batch.lay_out_weights` stores them.
-        inputs: With which the model scores the nodes.
-        labels: Of the nodes.
+        model: A model prepared by :func:`~crossgcn.training.full_batch.lay_out_weights`.
+        inputs: The arguments of the model.
+        labels: The classes of the scored nodes.
+        weight_decay: Decay of the order weights; Adam decays the matrices.
     """
 
-    def __init__(self, model: NodeClassifier, inputs: ModelInputs, labels: Tensor) -> None:
+    def __init__(
+        self, model: NodeClassifier, inputs: ModelInputs, labels: Tensor, weight_decay: float
+    ) -> None:
         (x, blocks), self.labels = inputs, labels.numpy()
         self.x: Array = None if isinstance(x, SparseMatrix) else x.numpy()
         self.operations: list[_Operation] = []
@@ -59,64 +62,62 @@ class CompiledNetwork:
             else:
                 self.operations.append(_Dropout(dropout, site))
                 self.operations.append(_Projection(transform, rows, is_first=site == 0))
-            sums_first = block is not None and layer.aggregate_first
-            if block is not None and sums_first:
+            aggregates_first = block is not None and layer.aggregate_first
+            if block is not None and aggregates_first:
                 width, rows = transform.order * transform.out_channels, block.shape[0]
                 self.operations.append(_NeighbourSum(block, width))
             if not transform.is_linear:
-                self.operations.append(_Cross(transform, rows))
-            if block is not None and not sums_first:
+                self.operations.append(_Cross(transform, rows, weight_decay))
+            if block is not None and not aggregates_first:
                 rows = block.shape[0]
                 self.operations.append(_NeighbourSum(block, transform.out_channels))
             if layer.bias is not None:
                 self.operations.append(_Bias(layer.bias))
-        self.scores: Array = None
         self.grad_scores = np.empty((rows, model.num_outputs), dtype=np.float32)
 
-    def forward(self, key: Key | None = None) -> Array:
-        """Return the scores of the target nodes; with dropout if a key, seed and step, is given."""
-        self.scores = self.x
+    def score(self, key: Key | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the loss, the accuracy and the scores; with a key, dropout is applied."""
+        scores = self.x
         for operation in self.operations:
-            self.scores = operation.forward(self.scores, key)
-        return self.scores
-
-    def loss(self) -> tuple[float, int]:
-        """Return the mean cross-entropy of the last scores and the number of correct ones."""
-        loss, num_correct = cpu_loops.cross_entropy(self.scores, self.labels, self.grad_scores)
-        return float(loss), int(num_correct)
+            scores = operation.forward(scores, key)
+        loss, num_correct = cpu_loops.cross_entropy(scores, self.labels, self.grad_scores)
+        accuracy = torch.tensor(num_correct / len(self.labels), dtype=torch.float64)
+        return torch.tensor(loss), accuracy, torch.from_numpy(scores)
 
     def backward(self, key: Key) -> None:
-        """Compute the gradient of the last loss for each weight."""
+        """Compute the gradient of the last loss with respect to each weight."""
         grad = self.grad_scores
         for operation in reversed(self.operations):
             grad = operation.backward(grad, key)
 
-    def gradients(self, weight_decay: float) -> Iterator[WeightGradient]:
-        """Yield the gradients that :meth:`backward` computed; Adam adds the decay of matrices."""
+    def gradients(self) -> Iterator[WeightGradient]:
+        """Yield each weight with the gradient that :meth:`backward` computed."""
         for operation in self.operations:
-            yield from operation.gradients(weight_decay)
+            yield from operation.gradients.items()
 
 
 class _Operation(ABC):
-    """An operation of the network; its arrays are allocated once.
+    """An operation of the network.
 
-    ``forward`` and ``backward`` return arrays that are valid until their next call, and may write
-    into the array that they are given.
+    ``forward`` and ``backward`` return arrays that are valid until the next call, and may
+    overwrite the array that they receive.
+
+    Attributes:
+        gradients: The gradient of each weight, filled by ``backward``.
     """
+
+    gradients: Mapping[Tensor, Array] = {}
 
     @abstractmethod
     def forward(self, x: Array, key: Key | None) -> Array: ...
 
     @abstractmethod
     def backward(self, grad: Array, key: Key) -> Array:
-        """Return the gradient for ``x``, given that for what :meth:`forward` returned."""
-
-    def gradients(self, weight_decay: float) -> Iterator[WeightGradient]:
-        return iter(())
+        """Return the gradient of the input, given the gradient of the output."""
 
 
 class _Dropout(_Operation):
-    """ReLU, but not of the features, and dropout: both mask and scale."""
+    """ReLU (not on the features) and dropout in one pass."""
 
     def __init__(self, p: float, site: int) -> None:
         self._p, self._site = p, site
@@ -137,19 +138,19 @@ class _Dropout(_Operation):
             self._mask(grad, grad, key, self._p)
         return grad
 
-    def _mask(self, taken: Array, out: Array, key: Key, p: float) -> None:
-        taken, x, out = (array.reshape(-1) for array in (taken, self._x, out))
-        drop(taken, x, out, key, p, site=self._site, activate=self._site > 0)
+    def _mask(self, data: Array, out: Array, key: Key, p: float) -> None:
+        data, x, out = (array.reshape(-1) for array in (data, self._x, out))
+        drop(data, x, out, key, p, site=self._site, activate=self._site > 0)
 
 
 class _Projection(_Operation):
-    """The product with all projections of a transform."""
+    """All projections of a transform, as one matrix product."""
 
     def __init__(self, transform: CrossFeatureTransform, rows: int, *, is_first: bool) -> None:
-        self._parameter = transform.weight
-        # [in, order * out], on the memory of the weight.
+        # [in, order * out], a view of the weight.
         self._weight = transform.weight.detach().movedim(-1, 0).flatten(1).numpy()
         self._grad_weight = np.empty_like(self._weight)
+        self._parameter, self.gradients = transform.weight, {transform.weight: self._grad_weight}
         in_channels, out_channels = self._weight.shape
         self._out = np.empty((rows, out_channels), dtype=np.float32)
         self._grad = None if is_first else np.empty((rows, in_channels), dtype=np.float32)
@@ -165,12 +166,9 @@ class _Projection(_Operation):
             _product(grad, self._weight.T, self._grad)
         return self._grad
 
-    def gradients(self, weight_decay: float) -> Iterator[WeightGradient]:
-        yield self._parameter, self._grad_weight
-
 
 class _SparseProjection(_Projection):
-    """The product of sparse features, of which dropout leaves out entries."""
+    """All projections of sparse features; dropout removes entries from their pattern."""
 
     def __init__(self, transform: CrossFeatureTransform, x: SparseMatrix, p: float) -> None:
         super().__init__(transform, x.shape[0], is_first=True)
@@ -179,7 +177,7 @@ class _SparseProjection(_Projection):
         transpose, order = x._transposed()
         positions = order.numpy().view(np.uint64)
         self._whole = _csr(x.pattern, x.values)
-        # Offsets, columns, and the positions of values: of the features, and of their transpose.
+        # Offsets, columns and positions of values: of the features, and of their transpose.
         self._patterns = [
             (pattern.row_offsets.numpy(), pattern.columns.numpy(), indices)
             for pattern, indices in ((x.pattern, positions[:0]), (transpose, positions))
@@ -202,6 +200,7 @@ class _SparseProjection(_Projection):
 
     def backward(self, grad: Array, key: Key) -> Array:
         self._grad_weight = _row_sums(self._kept_transposed, grad, self._grad_weight)
+        self.gradients = {self._parameter: self._grad_weight}
         return None
 
 
@@ -231,8 +230,9 @@ class _Bias(_Operation):
     """A bias, added in place."""
 
     def __init__(self, parameter: nn.Parameter) -> None:
-        self._parameter, self._values = parameter, parameter.detach().numpy()
+        self._values = parameter.detach().numpy()
         self._grad = np.empty_like(self._values)
+        self.gradients = {parameter: self._grad}
 
     def forward(self, x: Array, key: Key | None) -> Array:
         cpu_loops.add_bias(self._values, x)
@@ -242,31 +242,31 @@ class _Bias(_Operation):
         cpu_loops.column_sums(grad, self._grad)
         return grad
 
-    def gradients(self, weight_decay: float) -> Iterator[WeightGradient]:
-        yield self._parameter, self._grad
-
 
 class _Cross(_Operation):
-    """The weighted sum of the orders, each the product of projections."""
+    """The weighted sum of the orders; order k is the product of the first k projections."""
 
-    def __init__(self, transform: CrossFeatureTransform, rows: int) -> None:
+    def __init__(self, transform: CrossFeatureTransform, rows: int, weight_decay: float) -> None:
         self._transform = transform
         weights, order, width = transform.order_weights, transform.order, transform.out_channels
-        self._trained = weights if isinstance(weights, nn.Parameter) else None
         self._weights = np.ones(order, dtype=np.float32)
         self._grad_weights = np.zeros(order, dtype=np.float32)
+        self._decay = np.float32(weight_decay if transform.decays_order_weights else 0.0)
+        self._are_trained = isinstance(weights, nn.Parameter)
+        if isinstance(weights, nn.Parameter):
+            self.gradients = {weights: self._grad_weights}
         self._release = transform.first_order == "release"
         self._out = np.empty((rows, width), dtype=np.float32)
         self._grad = np.empty((rows, order * width), dtype=np.float32)
         sums = np.empty((-(-rows // ROWS_PER_CHUNK), order, width), dtype=np.float32)
-        self._sums = sums[:, :0] if self._trained is None else sums
+        self._sums = sums if self._are_trained else sums[:, :0]
 
     def forward(self, x: Array, key: Key | None) -> Array:
         self._x = x
         weights = self._transform.order_weights
         assert weights is not None
         self._weights[:] = weights.detach().numpy()
-        if self._trained is not None:
+        if self._are_trained:
             self._weights[0] = 1.0
         call(cpu_loops.cross, x.size, x, self._weights, self._release, self._out)
         return self._out
@@ -275,24 +275,19 @@ class _Cross(_Operation):
         self._sums[...] = 0.0
         given = (grad, self._x, self._weights, self._release)
         call(cpu_loops.cross_backward, self._x.size, *given, self._grad, self._sums)
-        if self._trained is not None:
+        if self._are_trained:
             self._grad_weights[1:] = self._sums[:, 1:].sum(axis=(0, 2), dtype=np.float64)
+            self._grad_weights[1:] += self._decay * self._weights[1:]
         return self._grad
-
-    def gradients(self, weight_decay: float) -> Iterator[WeightGradient]:
-        if self._trained is not None:
-            if self._transform.decays_order_weights:
-                self._grad_weights[1:] += weight_decay * self._weights[1:]
-            yield self._trained, self._grad_weights
 
 
 def _product(left: Array, right: Array, out: Array) -> None:
-    """Multiply by PyTorch, which uses the run's number of threads; NumPy does not."""
+    """Multiply with PyTorch, which respects the run's number of threads; NumPy does not."""
     torch.mm(torch.from_numpy(left), torch.from_numpy(right), out=torch.from_numpy(out))
 
 
 def _row_sums(matrix: Csr, dense: Array, out: Array) -> Array:
-    """Return a sparse product, in ``out`` or in a new array, whichever is faster."""
+    """Return a sparse times a dense matrix: ``out``, or a new array where that is faster."""
     offsets, columns, values = matrix
     entries = int(offsets[-1])
     work = entries * out.shape[1]
@@ -314,32 +309,35 @@ def _csr(pattern: Any, values: Tensor) -> Csr:
 
 
 def drop(
-    taken: Array, x: Array, out: Array, key: Key, p: float, *, site: int = 0, activate: bool = False
+    data: Array, x: Array, out: Array, key: Key, p: float, *, site: int = 0, activate: bool = False
 ) -> None:
-    """Drop entries of ``taken``; with ``activate``, also where ``x`` is not positive."""
+    """Apply dropout to ``data``; with ``activate``, also zero it where ``x`` is not positive."""
     least, scale = np.uint32(threshold(p)), np.float32(1.0 / (1.0 - p))
-    call(cpu_loops.drop, out.size, taken, x, out, *key, site, least, scale, activate)
+    call(cpu_loops.drop, out.size, data, x, out, *key, site, least, scale, activate)
 
 
 class CompiledAdam:
-    """Steps of Adam on the memory of the weights of an optimizer, and of what it keeps of them."""
+    """Adam in compiled loops, updating the weights and the state of an optimizer in place."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self._learning_rate = optimizer.learning_rate
         self._states = {
-            state.weight: [flat(tensor) for tensor in (state.memory, state.mean, state.square)]
-            for state in optimizer.states
+            weight: (flat(memory), flat(state["exp_avg"]), flat(state["exp_avg_sq"]))
+            for weight, memory, state in zip(
+                optimizer.weights, optimizer.memory, optimizer.states, strict=True
+            )
         }
-        self._decays = {state.weight: np.float32(state.decay) for state in optimizer.states}
+        self._decay = optimizer.weight_decay
 
     def step(self, number: int, gradients: Iterable[WeightGradient]) -> None:
-        """Do a step, counted from 1, given weights and gradients as they lie in memory."""
+        """Update the weights; steps count from 1, gradients have the weights' memory layout."""
         step_size = np.float32(self._learning_rate / (1.0 - 0.9**number))
         correction = np.float32((1.0 - 0.999**number) ** -0.5)
         for parameter, gradient in gradients:
             weight, mean, square = self._states[parameter]
-            rates = (step_size, correction, self._decays[parameter])
-            call(cpu_loops.adam, weight.size, weight, gradient.reshape(-1), mean, square, *rates)
+            decay = np.float32(self._decay if parameter.dim() >= 2 else 0.0)
+            moments = gradient.reshape(-1), mean, square
+            call(cpu_loops.adam, weight.size, weight, *moments, step_size, correction, decay)
 
 
 def flat(tensor: Tensor) -> Array:

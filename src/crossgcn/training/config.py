@@ -1,7 +1,7 @@
 """Settings of a training run, in one frozen, validated object.
 
-The command line reads its options and ``--set NAME=VALUE`` into :class:`RunConfig`, so nothing
-here may import torch: ``crossgcn train --help`` would wait for it.
+The command line imports this module, so it must not import torch: ``crossgcn train --help`` would
+take seconds.
 """
 
 from __future__ import annotations
@@ -22,17 +22,26 @@ OrderWeightsName = Literal["fixed", "learned", "gated", "per-unit"]
 
 _PAPERS_PROTOCOL: dict[str, Any] = {"num_splits": 20, "train": 20}
 _PROTOCOLS: dict[str, dict[str, Any]] = {
-    "public": {},
+    "random": _PAPERS_PROTOCOL,
+    "authors": _PAPERS_PROTOCOL,
     "stratified": {"num_splits": 5, "train": "all"},
 }
+
+SECTIONS = {
+    "num_layers": "The model",
+    "hops": "cross-hops, the model of tables",
+    "dropout": "Training",
+    "splits": "Splits: by default the paper's protocol, or 10 stratified ones of tables",
+}
+"""Headings of the settings, by the first field of each section."""
 
 
 class RunConfig(BaseModel):
     """Settings of one model on one dataset, over all its splits.
 
-    Precedence: given, file, preset, default (the paper's protocol, unless the data has others). A
-    field's description is what ``crossgcn train --settings`` shows; it names the default where
-    ``None`` stands for one that depends on other settings.
+    Precedence of a setting: given, file, preset, default. The defaults are the paper's protocol,
+    or those for tables. ``crossgcn train --settings`` shows the descriptions of the fields. Where
+    ``None`` is the default, the description names the value that is used.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -40,7 +49,9 @@ class RunConfig(BaseModel):
     dataset: str = Field("citeseer", description="Name of a dataset, or the path of a graph file.")
     model: str = Field("cross-gcn", description=f"Preset: {', '.join(PRESETS)}.")
     num_layers: int = Field(2, ge=1, description="Number of graph convolutions.")
-    hidden_channels: int = Field(32, ge=1, description="Width of the hidden layers.")
+    hidden_channels: int = Field(
+        32, ge=1, description="Width of the hidden layers. [default: 32; cross-hops 8]"
+    )
     order: int | tuple[int, ...] | None = Field(
         None,
         description="Highest order of the crosses, for all layers (3) or one per layer (2,1). "
@@ -50,11 +61,6 @@ class RunConfig(BaseModel):
         None,
         description=f"How the orders are combined: {', '.join(get_args(OrderWeightsName))}, or one "
         "number per order (1,0.5). [default: the model's]",
-    )
-    first_order: Literal["paper", "release"] | None = Field(
-        None,
-        description="First-order term as in the paper's text or as in the authors' code. "
-        "[default: the model's]",
     )
     aggregate_first: bool | None = Field(
         None,
@@ -66,55 +72,64 @@ class RunConfig(BaseModel):
         None,
         ge=0,
         le=10,
-        description="How far neighbourhoods reach (cross-hops), at most 10; 0 for own columns "
-        "alone. [default: 2; 0 without edges]",
+        description="Hops that neighbourhoods reach (cross-hops), at most 10; 0: own columns "
+        "only. [default: 2; 0 without edges]",
     )
     label_features: bool | None = Field(
         None,
-        description="Show a node the training labels of its neighbours (cross-hops). "
+        description="Use the training labels of neighbours as features (cross-hops). "
         "[default: the model's]",
     )
     bags: int | None = Field(
         None,
         ge=1,
-        description="Models on subsets of the training nodes, whose mean is the model "
-        "(cross-hops). [default: the model's]",
+        description="Number of models that are averaged, each trained on a random part of the "
+        "training nodes (cross-hops). [default: the model's]",
     )
     columns: StrictInt | Literal["auto", "all"] | None = Field(
         None,
-        description="Table columns that cross-hops reads, those of neighbours counted apart: a "
-        "number, all, or auto for the fewest whose validation score is within one standard error "
-        "of the best. [default: all; auto for tables]",
+        description="Table columns that cross-hops reads, neighbours' columns counted separately: "
+        "a number, all, or auto (at most 16; the fewest whose validation score is close to the "
+        "best). [default: all; auto for tables]",
+    )
+    crosses: StrictInt | Literal["all"] | None = Field(
+        None,
+        description="Pairs of columns that cross-hops of order 2 multiplies: a number, or all. "
+        "[default: 24 if columns were chosen and at most 100 remain, else all]",
     )
     tuning: int | None = Field(
         None,
         ge=1,
         le=4,
-        description="Settings of dropout, weight decay and start that cross-hops tries in each "
-        "split; validation nodes choose. [default: none; for tables 2, unless dropout, weight "
-        "decay or the learning rate is given]",
+        description="Number of combinations of dropout, weight decay and initial scale that "
+        "cross-hops tries in each split; the best on the validation nodes is kept. [default: "
+        "none; for tables 2, unless dropout, weight decay or the learning rate is given]",
+    )
+    batch_size: int | None = Field(
+        None, ge=1, description="Training nodes per step (cross-hops). [default: 512]"
     )
     dropout: float = Field(0.5, ge=0, lt=1, description="Dropout probability before each layer.")
     epochs: int = Field(
         500,
         ge=1,
-        description="Steps on the whole graph; of cross-hops, passes over the training nodes.",
+        description="Full-batch steps; for cross-hops, passes over the training nodes. "
+        "[default: 500; cross-hops 200]",
     )
     patience: int | None = Field(
         None,
         ge=1,
         description="Stop after this many epochs without a better validation score. "
-        "[default: never stop early; for tables 50 full-batch epochs or 15 passes]",
+        "[default: never stop early; 50 for tables; 20 for cross-hops]",
     )
     metric: str | None = Field(
         None,
-        description=f"What selects epochs and settings: {', '.join(METRICS)}. [default: accuracy; "
-        "for tables roc_auc of two classes, r2 of numbers]",
+        description=f"Metric that selects epochs and settings: {', '.join(METRICS)}. [default: "
+        "accuracy; r2 for numbers; on tables roc_auc for two classes]",
     )
     class_weight: Literal["balanced"] | tuple[float, ...] | None = Field(
         None,
-        description="Weights of the classes in the loss: balanced gives all classes the same "
-        "total; or one number per class, in their order (1,10).",
+        description="Weights of the classes in the loss: balanced (the same total weight for "
+        "every class), or one number per class, in the order of the classes (1,10).",
     )
     learning_rate: float = Field(
         0.01, gt=0, allow_inf_nan=False, description="Learning rate of Adam."
@@ -122,50 +137,24 @@ class RunConfig(BaseModel):
     weight_decay: float = Field(
         5e-4, ge=0, allow_inf_nan=False, description="L2 regularisation, the paper's λ."
     )
+    precision: Precision = Field("fp32", description="Precision of matrix products on a GPU.")
     splits: Literal["random", "authors", "public", "stratified"] = Field(
         "random",
-        description="Training sets: random draws a few nodes per class by seed, authors are "
-        "those released with the paper, public are the data's own, stratified divides every "
-        "class 60 / 20 / 20 % by seed.",
+        description="random: a few training nodes per class, drawn by seed; authors: released "
+        "with the paper; public: the data's own; stratified: every class divided 60 / 20 / 20 % "
+        "by seed.",
     )
     num_splits: int | None = Field(
         None,
         ge=1,
-        description="Number of runs, each on its own training set; a single public one is taken "
-        "again with other seeds. [default: 20; 5 stratified; 10 for tables; all public ones]",
+        description="Number of runs, each on its own split; a single public split is repeated "
+        "with other seeds. [default: 20; 5 stratified; 10 for tables; all public ones]",
     )
     train: int | Literal["all"] | None = Field(
         None,
         description="Training nodes per class, or all. [default: 20; all if stratified]",
     )
     seed: int = Field(0, ge=0, lt=2**32, description="Seed of the splits and of every run.")
-    precision: Precision = Field("fp32", description="Precision of matrix products on a GPU.")
-    batch_size: int | None = Field(
-        None,
-        ge=1,
-        description="Of cross-hops: training nodes per step. [default: 512]",
-    )
-
-    @model_validator(mode="after")
-    def _check_columns(self) -> Self:
-        if isinstance(self.columns, int) and self.columns < 1:
-            raise BadInput(f"columns is {self.columns}; give at least 1, auto or all")
-        for name in ("columns", "tuning"):
-            value = getattr(self, name)
-            if value not in (None, "all") and self.model in PRESETS and not self.takes_hops:
-                raise BadInput(
-                    f"{name} is {value}, which is for cross-hops; leave it out for {self.model}"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _check_batch_size(self) -> Self:
-        if self.batch_size is not None and self.model in PRESETS and not self.takes_hops:
-            raise BadInput(
-                f"batch_size is for cross-hops, and {self.model} is trained on the whole graph in "
-                "each step: leave it out (examples/mini_batches.py has a loop over batches)"
-            )
-        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -173,8 +162,29 @@ class RunConfig(BaseModel):
         if not isinstance(values, dict):
             return values
         given = {name: value for name, value in values.items() if value is not None}
-        protocol = _PROTOCOLS.get(str(values.get("splits")), _PAPERS_PROTOCOL)
-        return protocol | _training_of(given) | given
+        protocol = _PROTOCOLS.get(str(given.get("splits", "random")), {})
+        model = given.get("model", cls.model_fields["model"].default)
+        training = get_preset(model).training if isinstance(model, str) else {}
+        return {**protocol, **training, **given}
+
+    @model_validator(mode="after")
+    def _check_columns(self) -> Self:
+        if isinstance(self.columns, int) and self.columns < 1:
+            raise BadInput(f"columns is {self.columns}; give at least 1, auto or all")
+        if isinstance(self.crosses, int) and self.crosses < 1:
+            raise BadInput(f"crosses is {self.crosses}; give at least 1, or all")
+        if isinstance(self.crosses, int) and not self.drops_columns:
+            raise BadInput(
+                f"crosses is {self.crosses}, but the model reads all columns: also give columns, "
+                "auto or a number"
+            )
+        for name in ("columns", "tuning", "batch_size"):
+            value = getattr(self, name)
+            if value not in (None, "all") and not self.takes_hops:
+                raise BadInput(
+                    f"{name} is {value}, which is for cross-hops; leave it out for {self.model}"
+                )
+        return self
 
     @classmethod
     def create(
@@ -189,19 +199,17 @@ class RunConfig(BaseModel):
         Args:
             config_file: A TOML file whose keys are fields of this class, or the ``config.json``
                 of a trained model.
-            defaults: Used instead of the preset's and of this class's.
-            **settings: They override those of the file.
+            defaults: Override the defaults of the preset and of this class.
+            **settings: Override the settings of the file.
         """
         try:
-            config = cls(**(dict(defaults or {}) | given_settings(config_file, settings)))
+            return cls(**(dict(defaults or {}) | given_settings(config_file, settings)))
         except ValidationError as error:
             raise BadInput(_describe(error)) from None
-        get_preset(config.model)
-        return config
 
     @property
     def drops_columns(self) -> bool:
-        """Whether the model is restricted to few columns."""
+        """Whether columns are chosen, so that the model reads fewer than all."""
         return self.columns not in (None, "all")
 
     @property
@@ -209,9 +217,13 @@ class RunConfig(BaseModel):
         """Whether the model reads columns of neighbourhoods, not a graph."""
         return get_preset(self.model).inputs == "hops"
 
-    def model_settings(self) -> dict[str, Any]:
-        """Return the arguments of :func:`~crossgcn.models.catalogue.build_model`."""
-        return {name: getattr(self, name) for name in MODEL_SETTINGS}
+    def model_settings(self, *, directed: bool = False) -> dict[str, Any]:
+        """Return the arguments of :func:`~crossgcn.models.catalogue.build_model`.
+
+        ``directed``: whether edges have a direction; only cross-hops takes it.
+        """
+        settings = {name: getattr(self, name) for name in MODEL_SETTINGS}
+        return settings | ({"directed": True} if directed and self.takes_hops else {})
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that one run depends on."""
@@ -227,23 +239,18 @@ MODEL_SETTINGS = tuple(
     for name in RunConfig.model_fields
     if name in MODEL_OPTIONS or name in ("num_layers", "hidden_channels", "dropout")
 )
-"""Arguments of a model; the other settings are about its training."""
+"""The settings that are arguments of a model; the others concern the training."""
 
 
 def given_settings(config_file: Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that a file and keywords give; keywords override those of the file."""
+    """Return the settings given in a file and as keywords; keywords override the file."""
     values = _read_settings(config_file) if config_file is not None else {}
+    settings = {name: value for name, value in settings.items() if value is not None}
     for name in (*values, *settings):
         if name not in RunConfig.model_fields:
             where = f" in {config_file}" if name in values else ""
             raise unknown_name(f"setting{where}", name, RunConfig.model_fields)
-    return values | {name: value for name, value in settings.items() if value is not None}
-
-
-def _training_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the training settings of the preset; an unknown model is refused later."""
-    model = given.get("model", RunConfig.model_fields["model"].default)
-    return dict(PRESETS[model].training) if isinstance(model, str) and model in PRESETS else {}
+    return values | settings
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
@@ -270,10 +277,10 @@ def read_training(path: Path) -> dict[str, Any]:
 
 
 def _describe(error: ValidationError) -> str:
-    """Return the first complaint: of a setting of several kinds, with what it takes."""
+    """Return the first error; if the setting takes several types, with its description."""
     errors = error.errors()
     first = errors[0]
-    if not first["loc"]:  # of several settings together, in words of our own
+    if not first["loc"]:  # raised by a validator of this class
         return first["msg"].removeprefix("Value error, ")
     name = str(first["loc"][0])
     if len([each for each in errors if each["loc"][0] == name]) > 1:

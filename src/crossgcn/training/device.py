@@ -1,4 +1,4 @@
-"""Memory and precision of the device that trains, and CUDA graphs."""
+"""The device that trains: its choice, memory, precision and CUDA graphs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.kernels import has_triton
+from crossgcn.kernels import has_numba, has_triton
 
 
 def choose_device(name: str | torch.device) -> torch.device:
@@ -42,7 +42,7 @@ _SIGNS = (
 
 @contextmanager
 def enough_memory(what: str, device: torch.device, remedy: str | None = None) -> Iterator[None]:
-    """Turn torch's many out-of-memory errors into one; ``what`` is the work and its sizes."""
+    """Turn torch's various out-of-memory errors into one; ``what`` names the work and its sizes."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -60,6 +60,22 @@ _REMEDY = (
 )
 
 
+def runs_plain_code(
+    model: nn.Module, kinds: Sequence[type[nn.Module]], device: torch.device
+) -> bool:
+    """Return whether the CPU's compiled kernels may replace the Python code of a model.
+
+    Its type must be one of ``kinds``, not a subclass, without hooks and frozen weights.
+    """
+    return (
+        device.type == "cpu"
+        and has_numba()
+        and type(model) in kinds
+        and not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+        and all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
+    )
+
+
 def can_be_recorded(model: nn.Module, device: torch.device) -> bool:
     """Return whether training steps of a model can be recorded as a CUDA graph."""
     capturable = all(getattr(module, "capturable", True) for module in model.modules())
@@ -67,7 +83,7 @@ def can_be_recorded(model: nn.Module, device: torch.device) -> bool:
 
 
 WARM_UPS = 3
-"""Calls of a function before it is recorded."""
+"""Number of warm-up calls before a function is recorded."""
 
 
 def capture(
@@ -78,7 +94,7 @@ def capture(
     Args:
         function: Works in place on tensors that keep their addresses, does not synchronise, and
             launches the same kernels at every call.
-        written: The tensors that calls read and write; those that warm the function up are undone.
+        written: The tensors that a call changes. They are restored after the warm-up calls.
     """
     before = [tensor.clone() for tensor in written]
     with torch.cuda.device(device):
@@ -99,10 +115,10 @@ def capture(
 
 
 def check_precision(precision: str, device: torch.device) -> None:
-    """Refuse a precision that the device does not have.
+    """Refuse a precision that the device does not support.
 
-    On a GPU, ``tf32`` rounds the factors of products to 10 bits after the point; ``bf16`` also
-    keeps activations in 16 bits. Weights, sums and losses have 32 bits in each.
+    On a GPU, ``tf32`` rounds the factors of matrix products to 10 bits of mantissa; ``bf16`` also
+    stores activations in 16 bits. Weights, sums and losses always have 32 bits.
     """
     if precision != "fp32" and device.type != "cuda":
         raise BadInput(
@@ -121,7 +137,7 @@ def multiplying_in(precision: str, device: torch.device) -> Iterator[None]:
     if precision != "bf16" and has_triton():
         from crossgcn.kernels.gpu.products import FastProducts
 
-        # On tensor cores, as exactly as without them or as in TF32.
+        # Computed on tensor cores, with the accuracy of float32 or of TF32.
         fast_products = FastProducts(exact=precision == "fp32")
     products = torch.backends.cuda.matmul
     before = products.fp32_precision

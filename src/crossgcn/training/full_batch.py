@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from crossgcn.data.splits import Split
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.sparse_matrix import ModelInputs
-from crossgcn.kernels import has_numba
 from crossgcn.layers import CrossFeatureTransform, CrossGCNConv, FeatureDropout
 from crossgcn.models.cross_gcn import GCN, MLP, CrossGCN
 from crossgcn.models.node_classifier import NodeClassifier
@@ -23,10 +22,10 @@ from crossgcn.training.device import (
     check_precision,
     choose_device,
     enough_memory,
-    multiplying_in,
+    runs_plain_code,
 )
 from crossgcn.training.loop import EpochMetrics, Scorer, Step, TrainedModel, fit
-from crossgcn.training.objective import compute_loss, order_weight_penalty, training_weights
+from crossgcn.training.objective import compute_loss, training_weights
 
 if TYPE_CHECKING:
     from crossgcn.training.compiled_network import CompiledNetwork
@@ -47,23 +46,23 @@ def train_full_batch(
 ) -> TrainedModel:
     """Minimise the objective over the whole graph and keep the best validation epoch.
 
-    Each pass computes only the rows that it needs (see
-    :func:`~crossgcn.graph.receptive_field`). The selected epoch is the first with the strictly
-    best validation score (NOTE[D6]). Test nodes enter no computation before the
-    epoch is selected.
+    Each pass computes only the rows that it needs (see :func:`~crossgcn.graph.receptive_field`).
+    The selected epoch is the first with the strictly best validation score (NOTE[D6]). Test nodes
+    enter no computation before the epoch is selected.
 
     Args:
-        model: Holds the selected weights afterwards; a copy of it is trained.
-        y: Class of each node, ``-1`` where unknown, or number, NaN where unknown.
+        model: A copy is trained; the model receives the selected weights.
+        y: Class of each node, ``-1`` where unknown; or number of each node, NaN where unknown.
         split: Without validation nodes, the last epoch is selected; without test nodes, none are
             scored.
-        config: Its settings of the training are used, such as ``epochs``, ``learning_rate`` and
-            ``metric``; by default the paper's.
-        seed: Decides the dropped entries; drawn by torch's generator when left out.
+        config: Settings of the training, such as ``epochs``, ``learning_rate`` and ``metric``; by
+            default the paper's.
+        seed: Seed of dropout; by default drawn from torch's generator.
         device: ``cpu``, ``cuda``, or ``auto``.
         node_weights: Weight of each training node in the loss.
         on_epochs: Called with the number of epochs done since the last call; an exception raised
-            in it stops the training. Likewise ``on_metrics``, with the metrics of each epoch.
+            in it stops the training.
+        on_metrics: Called with the metrics of each epoch.
 
     Raises:
         Diverged: When a loss, or a selected weight, is not finite.
@@ -92,21 +91,16 @@ def train_full_batch(
 
 
 class FullBatchStep(Step):
-    """A model whose steps compute all training nodes, and only the rows that these need.
+    """A step on all training nodes, which computes only the rows that they need.
 
-    On the CPU, a model whose layers they support is trained by compiled kernels if Numba is
-    installed; on a GPU with Triton, steps can be recorded as a CUDA graph.
-
-    Args:
-        model: Its weights are the start; it is not changed.
-        nodes: The training nodes.
-        seed: Decides the dropped entries.
-        node_weights: Weight of each training node in the loss, ``[nodes]``.
+    On the CPU, compiled kernels train the models that they support if Numba is installed. On a GPU
+    with Triton, steps can be recorded as a CUDA graph. ``nodes`` are the training nodes; for the
+    other arguments see :func:`train_full_batch`.
 
     Attributes:
-        model: A copy in training.
-        inputs: What the scores of the training nodes need.
-        labels: Of the training nodes.
+        model: The copy that is trained.
+        inputs: The arguments with which the model scores the training nodes.
+        labels: The labels of the training nodes.
     """
 
     def __init__(
@@ -131,7 +125,7 @@ class FullBatchStep(Step):
             and config.metric in (None, "accuracy")
             and model.target_scale is None
         )
-        self.graph, self.y, self._seed = graph, y, seed
+        self.graph, self.y = graph, y
         self.inputs, self.labels = self.read(nodes)
         weights = training_weights(config.class_weight, node_weights, y[nodes], model.num_outputs)
         self._weights = None if weights is None else weights.to(device)
@@ -142,15 +136,15 @@ class FullBatchStep(Step):
             self._adam = CompiledAdam(self.optimizer)
 
     def compile(self, inputs: ModelInputs, labels: Tensor) -> CompiledNetwork | None:
-        """Return compiled passes of the model; ``None`` where PyTorch computes them."""
+        """Return compiled passes of the model; ``None`` if the kernels do not support it."""
         if not can_be_compiled(self.model, self.device):
             return None
         from crossgcn.training.compiled_network import CompiledNetwork
 
-        return CompiledNetwork(self.model, inputs, labels)
+        return CompiledNetwork(self.model, inputs, labels, self.config.weight_decay)
 
     def read(self, nodes: Tensor) -> tuple[ModelInputs, Tensor]:
-        """Return the rows with which the model scores some nodes, and the nodes' labels."""
+        """Return the arguments with which the model scores some nodes, and the nodes' labels."""
         x, blocks = self.graph.view(nodes, self.model.propagations)
         inputs = x.to(self.device), tuple(block.to(self.device) for block in blocks)
         return inputs, self.y[nodes].to(self.device)
@@ -162,42 +156,22 @@ class FullBatchStep(Step):
     def run(self) -> None:
         """Do one step: forward, backward and Adam."""
         self.count += 1
-        if self._network is not None:
-            loss, num_correct = self._train_compiled(self._network, int(self.count))
-        else:
-            loss, num_correct = self._train()
-        self.loss, self.accuracy = loss, num_correct / self.labels.numel()
-
-    def _train(self) -> tuple[Tensor, Tensor]:
-        count = self.labels.numel()
-        self.model.train()
-        with multiplying_in(self.config.precision, self.device):
-            scores = self.model(*self.inputs)
-            decay = order_weight_penalty(self.model, self.config.weight_decay)
-            loss, num_correct, grad = compute_loss(
-                scores.detach(),
-                self.labels,
-                count,
-                weights=self._weights,
-                target_scale=self.model.target_scale,
-            )
-            gradients = torch.autograd.grad(
-                [scores] if decay is None else [scores, decay],
-                self.optimizer.weights,
-                [grad] if decay is None else [grad, torch.ones_like(decay)],
-                allow_unused=True,
-            )
-        self.optimizer.step(gradients)
-        return loss / count, num_correct
-
-    def _train_compiled(self, network: CompiledNetwork, number: int) -> tuple[Tensor, Tensor]:
-        key = (self._seed, number)
+        if self._network is None:
+            self.descend(self.inputs, self._compute_loss)
+            return
+        key = self.seed, int(self.count)
         with np.errstate(all="ignore"):
-            network.forward(key)
-            loss, num_correct = network.loss()
-            network.backward(key)
-            self._adam.step(number, network.gradients(self.config.weight_decay))
-        return torch.tensor(loss), torch.tensor(num_correct, dtype=torch.float64)
+            self.loss, self.accuracy, _ = self._network.score(key)
+            self._network.backward(key)
+            self._adam.step(key[1], self._network.gradients())
+
+    def _compute_loss(self, scores: Tensor) -> Tensor:
+        count, scale = self.labels.numel(), self.model.target_scale
+        loss, num_correct, grad = compute_loss(
+            scores, self.labels, count, weights=self._weights, target_scale=scale
+        )
+        self.loss, self.accuracy = loss / count, num_correct / count
+        return grad
 
     def release(self) -> None:
         """Free all memory but the model's and the graph's."""
@@ -207,50 +181,37 @@ class FullBatchStep(Step):
 
 
 class NodeScorer(Scorer):
-    """Scores nodes with the model of a step, computing only the rows that they need."""
+    """Scores nodes with the model of a step, computing only the rows that the nodes need."""
 
     def __init__(self, step: FullBatchStep, nodes: Tensor) -> None:
         self._inputs, labels = step.read(nodes)
         super().__init__(step.model, step.config, step.y, labels)
         self._network = step.compile(self._inputs, labels)
 
+    def read(self) -> Iterator[tuple[ModelInputs, Tensor]]:
+        """Yield all nodes as one batch."""
+        yield self._inputs, self.labels
+
     def score(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return the loss, the accuracy, and the scores of the nodes."""
-        count = self.labels.numel()
-        if self._network is not None:
-            scores = torch.from_numpy(self._network.forward())
-            mean_loss, correct = self._network.loss()
-            accuracy = torch.tensor(correct / count, dtype=torch.float64)
-            return torch.tensor(mean_loss), accuracy, scores
-        self.model.eval()
-        with multiplying_in(self.precision, self.labels.device):
-            scores = self.model(*self._inputs)
-        loss, num_correct, _ = compute_loss(
-            self._standardised(scores), self.labels, count, target_scale=self.model.target_scale
-        )
-        return loss / count, num_correct / count, scores
+        return super().score() if self._network is None else self._network.score()
 
 
 def can_be_compiled(model: NodeClassifier, device: torch.device) -> bool:
     """Whether the CPU's compiled kernels can train a model.
 
-    It must be a model of this package, not of a subclass, of cross-feature layers whose orders are
-    summed, without foreign code in its passes, frozen weights, or a number as target.
+    It must be a classifier of this package whose cross-feature layers sum their orders.
     """
     return (
-        device.type == "cpu"
-        and has_numba()
-        and type(model) in (NodeClassifier, CrossGCN, GCN, MLP)
+        runs_plain_code(model, (NodeClassifier, CrossGCN, GCN, MLP), device)
         and model.target_scale is None
         and type(model.dropout) is FeatureDropout
-        and not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-        and all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
         and all(_is_plain(layer) for layer in model.layers)
     )
 
 
 def _is_plain(layer: Any) -> bool:
-    """Whether a layer sums its orders, and neighbours as GCN does."""
+    """Whether a layer sums its orders, and aggregates neighbours as GCN does."""
     if type(layer) is CrossGCNConv:
         if not layer.sums_neighbours:
             return False
@@ -261,7 +222,7 @@ def _is_plain(layer: Any) -> bool:
 def lay_out_weights(model: nn.Module) -> None:
     """Store all projections of one input feature side by side in memory.
 
-    Products with sparse features read them in this order, without a transposed copy.
+    Products with sparse features read the weights in this order, without a transposed copy.
     """
     for module in model.modules():
         if isinstance(module, CrossFeatureTransform):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from crossgcn.errors import WorkFailed
 from crossgcn.layers import FeatureDropout
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
-from crossgcn.training.device import WARM_UPS, capture
+from crossgcn.training.device import WARM_UPS, capture, multiplying_in
 from crossgcn.training.metrics import (
     METRICS,
     check_defined,
@@ -29,9 +29,7 @@ from crossgcn.training.metrics import (
     positive_class,
     selecting_metric,
 )
-from crossgcn.training.objective import Optimizer
-
-State = dict[str, Tensor]
+from crossgcn.training.objective import Optimizer, compute_loss, order_weight_penalty
 
 _EPOCHS_PER_WAIT = 25
 """Epochs of a CUDA graph that are queued before the loop waits for them."""
@@ -41,8 +39,8 @@ _EPOCHS_PER_WAIT = 25
 class EpochMetrics:
     """Metrics of one epoch.
 
-    ``train_loss`` is the cross-entropy, or half the squared error, with dropout and without
-    weight decay. ``train_score`` is the accuracy, or R² for numbers, likewise.
+    ``train_loss`` is the cross-entropy or half the squared error, without weight decay;
+    ``train_score`` is the accuracy, or R² for numbers. Dropout is active in both.
     ``validation_score`` is the metric that selects, negated if smaller values are better.
     """
 
@@ -62,10 +60,10 @@ class TrainedModel:
         best_epoch: The selected epoch, counted from 1.
         validation_score: The metric that selects, negated if smaller values are better.
         test: Every metric of the test nodes; ``None`` if there are none.
-        chosen: What else the validation nodes chose, as the record says it.
+        chosen: Further choices made on the validation nodes, as written to the record.
     """
 
-    state: State
+    state: dict[str, Tensor]
     best_epoch: int
     validation_score: float
     test: dict[str, float] | None
@@ -92,14 +90,15 @@ class Diverged(WorkFailed):
 class Step(ABC):
     """A model in training; :meth:`run` does the work of one epoch.
 
-    The dropped entries depend on the seed and the number of the step alone.
+    Dropout depends only on the seed and the number of the step.
 
     Args:
         model: Trained in place, on its device.
 
     Attributes:
-        loss: Of the last epoch, on the training nodes and with dropout; likewise ``accuracy``.
-        count: Steps of the optimizer so far, a tensor on the device.
+        loss: Training loss of the last epoch, with dropout.
+        accuracy: Training accuracy of the last epoch, or R² for numbers, with dropout.
+        count: Steps of the optimizer so far, as a tensor on the device.
         capturable: Whether an epoch can be recorded as a CUDA graph.
     """
 
@@ -108,7 +107,7 @@ class Step(ABC):
     capturable: bool = False
 
     def __init__(self, model: NodeClassifier, config: RunConfig, seed: int) -> None:
-        self.model, self.config = model, config
+        self.model, self.config, self.seed = model, config, seed
         self.device = next(model.parameters()).device
         self.count = torch.zeros((), dtype=torch.long, device=self.device)
         self.optimizer = Optimizer(model, config.learning_rate, config.weight_decay)
@@ -125,6 +124,26 @@ class Step(ABC):
     def scorer(self, nodes: Tensor) -> Scorer:
         """Return a scorer of the model on some nodes."""
 
+    def descend(self, inputs: tuple[Any, ...], grad_of: Callable[[Tensor], Tensor]) -> None:
+        """Do a step of Adam, with gradients from autograd.
+
+        Args:
+            inputs: Arguments of the model.
+            grad_of: Returns the gradient of the loss with respect to the scores that it receives.
+        """
+        self.model.train()
+        with multiplying_in(self.config.precision, self.device):
+            outputs = [self.model(*inputs)]
+            gradients = [grad_of(outputs[0].detach())]
+            penalty = order_weight_penalty(self.model, self.config.weight_decay)
+            if penalty is not None:
+                outputs.append(penalty)
+                gradients.append(torch.ones_like(penalty))
+            weight_gradients = torch.autograd.grad(
+                outputs, self.optimizer.weights, gradients, allow_unused=True
+            )
+        self.optimizer.step(weight_gradients)
+
     def release(self) -> None:
         """Free all memory that only training needs; no epoch follows."""
         for dropout in self._dropouts:
@@ -136,29 +155,39 @@ class Step(ABC):
 
 
 class Scorer(ABC):
-    """Scores some nodes with the weights as they are at each call.
+    """Scores some nodes with the current weights.
 
     Args:
         y: Class or number of every node of the graph.
-        labels: Those of the nodes to score.
+        labels: Classes or numbers of the nodes to score.
     """
 
     def __init__(self, model: NodeClassifier, config: RunConfig, y: Tensor, labels: Tensor) -> None:
-        self.model, self.precision, self.labels = model, config.precision, labels
+        self.model, self.config, self.labels = model, config, labels
         self.metric = selecting_metric(config.metric, model.num_outputs)
-        self._wants_all_metrics = config.metric is not None or model.num_outputs == 1
         self.positive = positive_class(y.numpy(force=True)) if model.num_outputs == 2 else None
 
     @abstractmethod
-    def score(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the loss, the accuracy, and the scores of the nodes."""
-
-    def check_metric(self) -> None:
-        """Refuse a metric that is not defined on the labels of these nodes."""
-        if self.metric != "accuracy":
-            check_defined(self.metric, self.labels.numpy(force=True), self.model.num_outputs)
+    def read(self) -> Iterable[tuple[tuple[Any, ...], Tensor]]:
+        """Yield batches of the nodes: the model's arguments and the labels."""
 
     @torch.no_grad()
+    def score(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the loss, the accuracy, and the scores of the nodes."""
+        model, count = self.model.eval(), self.labels.numel()
+        device, scale, batches = next(model.parameters()).device, model.target_scale, []
+        totals = torch.zeros(2, dtype=torch.float64, device=device)
+        with multiplying_in(self.config.precision, device):
+            for inputs, labels in self.read():
+                scores = model(*inputs)
+                batches.append(scores)
+                if scale is not None:
+                    scores = (scores - scale[0]) / scale[1]
+                loss, num_correct, _ = compute_loss(scores, labels, count, target_scale=scale)
+                totals += torch.stack([loss, num_correct])
+        loss, accuracy = totals / count
+        return loss, accuracy, torch.cat(batches)
+
     def __call__(self) -> tuple[Tensor, Tensor]:
         """Return the loss, and the metric that selects, negated if smaller values are better."""
         loss, accuracy, scores = self.score()
@@ -168,41 +197,37 @@ class Scorer(ABC):
         value *= METRICS[self.metric].sign
         return loss, torch.tensor(value, dtype=torch.float64, device=accuracy.device)
 
-    @torch.no_grad()
+    def check_metric(self) -> None:
+        """Refuse a metric that is not defined on the labels of these nodes."""
+        if self.metric != "accuracy":
+            check_defined(self.metric, self.labels.numpy(force=True), self.model.num_outputs)
+
     def evaluate(self) -> dict[str, float]:
         """Return every metric of the task; the accuracy alone if no metric was chosen."""
         _, accuracy, scores = self.score()
-        if not self._wants_all_metrics:
+        if self.config.metric is None and self.model.num_outputs > 1:
             return {"accuracy": float(accuracy)}
         return evaluate(*self._as_arrays(scores), self.positive)
 
     def _as_arrays(self, scores: Tensor) -> tuple[Any, Any]:
         return self.labels.numpy(force=True), scores.double().numpy(force=True)
 
-    def _standardised(self, scores: Tensor) -> Tensor:
-        """Convert scores of the model in evaluation from the unit of the target."""
-        if self.model.target_scale is None:
-            return scores
-        return (scores - self.model.target_scale[0]) / self.model.target_scale[1]
-
 
 class Selection:
     """Keeps the weights of the first epoch of strictly best validation score (NOTE[D6]).
 
-    Without validation nodes, it keeps those of the last epoch. All tensors stay on the model's
-    device, so that no epoch waits for a GPU. If a loss or the selected weights are not finite, the
-    model is no longer ``sound``, and nothing more is kept.
+    Without validation nodes, it keeps the weights of the last epoch. All tensors stay on the
+    model's device, so that no epoch waits for a GPU. If a loss or the selected weights are not
+    finite, the model is no longer ``sound``, and no further weights are kept.
 
     Args:
-        model: At the start of training.
+        model: The model in training.
         patience: Epochs without improvement after which training ends; ``None`` for never.
-        validates: Whether there are validation nodes.
     """
 
-    def __init__(
-        self, model: nn.Module, epochs: int, patience: int | None, *, validates: bool
-    ) -> None:
-        self.patience, self.validates = epochs if patience is None else patience, validates
+    def __init__(self, model: nn.Module, epochs: int, patience: int | None) -> None:
+        self.patience = epochs if patience is None else patience
+        self.validates = False
         self.live = {name: value.detach() for name, value in model.state_dict().items()}
         self.best = {name: value.clone() for name, value in self.live.items()}
         device = next(iter(self.live.values())).device
@@ -210,7 +235,7 @@ class Selection:
         self.best_epoch = torch.zeros((), dtype=torch.long, device=device)
         self.sound = torch.ones((), dtype=torch.bool, device=device)
         self.epoch = torch.zeros((), dtype=torch.long, device=device)
-        # The columns of EpochMetrics without the epoch, and whether the model was sound.
+        # The fields of EpochMetrics without the epoch, and whether the model was sound.
         rows = max(epochs, WARM_UPS)
         self.history = torch.full((rows, 5), math.nan, dtype=torch.float64, device=device)
         self._unknown = torch.full_like(self.best_score, math.nan)
@@ -223,14 +248,15 @@ class Selection:
         Args:
             validation: The loss and the score of the validation nodes, if there are any.
         """
-        finite, score = loss.isfinite(), self.epoch.double()  # every epoch is the best so far
+        finite, score = loss.isfinite(), self.epoch.double()  # without validation, later is better
+        self.validates = validation is not None
         if validation is None:
             validation = (self._unknown, self._unknown)
         else:
             finite, score = finite & validation[0].isfinite(), validation[1]
         better = self.sound & finite & (score > self.best_score)
         better = better & (self.epoch - self.best_epoch < self.patience)
-        # On a GPU, asking whether it is better would wait; there everything is computed.
+        # Reading `better` would wait for a GPU, so a GPU always computes the rest.
         may_be_better = better.is_cuda or bool(better)
         if may_be_better:
             weights = torch.stack([value.isfinite().all() for value in self.live.values()]).all()
@@ -270,7 +296,7 @@ class Selection:
             value.copy_(self.best[name])
         if self.sound:
             return
-        epochs = len(self.metrics())  # nothing is sound after the first epoch that is not
+        epochs = len(self.metrics())  # the number of sound epochs; none follows an unsound one
         train_loss, _, validation_loss, *_ = self.history[epochs].tolist()
         what = "a weight became infinite"
         if not math.isfinite(train_loss):
@@ -303,8 +329,8 @@ def fit(
     of a step that is ``capturable`` is recorded as a CUDA graph and replayed.
 
     Args:
-        step: Does the work of an epoch; its weights are the start. Afterwards its model holds the
-            selected weights, and nothing else of it can be used.
+        step: Trains its model for one epoch, from the current weights. Afterwards the model has the
+            selected weights, and the step cannot be used any more.
         split: Without validation nodes, the last epoch is selected; without test nodes, none are
             scored. The training nodes are those of the step.
         on_epochs: Called regularly with the number of epochs done since the last call; an
@@ -318,8 +344,7 @@ def fit(
     validation = step.scorer(split.validation) if split.validation.numel() else None
     if validation is not None:
         validation.check_metric()
-    validates = validation is not None
-    selection = Selection(step.model, config.epochs, config.patience, validates=validates)
+    selection = Selection(step.model, config.epochs, config.patience)
 
     def run_epoch() -> None:
         step.run()
@@ -344,7 +369,7 @@ def fit(
         if not goes_on:
             break
     if reported < config.epochs and selection.sound:
-        report(config.epochs - reported)  # stopped early: there is nothing left to do
+        report(config.epochs - reported)  # stopped early: no epochs are left
     del run  # a CUDA graph keeps memory
     step.release()
     selection.restore()

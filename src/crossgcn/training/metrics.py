@@ -1,6 +1,6 @@
-"""Metrics of predictions, as scikit-learn defines them, and which one fits which task.
+"""Metrics of predictions as scikit-learn defines them, and the tasks that they fit.
 
-To add one, write an entry of :data:`METRICS` and compute it in :func:`compute`. The command line
+To add a metric, add an entry to :data:`METRICS` and compute it in :func:`compute`. The command line
 shows the names, so this module imports NumPy and scikit-learn only to compute.
 """
 
@@ -23,9 +23,7 @@ Task = Literal["binary", "multiclass", "regression"]
 
 _CALIBRATION_BINS = 10
 
-
-MATTERS = 0.005
-"""A difference that matters: half a point; of RMSE and MAE, half a percent of the value."""
+_MATTERS = 0.005
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Metric:
 
     Attributes:
         title: How it is shown.
-        of_numbers: It is for numbers, not for classes.
+        of_numbers: Whether it measures predicted numbers instead of classes.
         shown: How its values are shown.
     """
 
@@ -45,7 +43,7 @@ class Metric:
 
     @property
     def sign(self) -> int:
-        """What values are multiplied by so that greater ones are better."""
+        """1, or -1 if smaller values are better: greater products are better."""
         return 1 if self.greater_is_better else -1
 
     def fits(self, task: Task) -> bool:
@@ -66,8 +64,8 @@ METRICS: Mapping[str, Metric] = {
     "rmse": Metric("RMSE", greater_is_better=False, of_numbers=True, shown="in unit of target"),
     "mae": Metric("MAE", greater_is_better=False, of_numbers=True, shown="in unit of target"),
 }
-"""Every metric by name. Of several classes, ROC-AUC and average precision are means over the
-classes, each against the others. Of two, average precision is that of :func:`positive_class`."""
+"""Every metric by name. For several classes, ROC-AUC and average precision are one-vs-rest, macro
+averaged. For two classes, average precision is that of :func:`positive_class`."""
 
 DEFAULT_METRICS: Mapping[Task, str] = {
     "binary": "roc_auc",
@@ -78,15 +76,15 @@ DEFAULT_METRICS: Mapping[Task, str] = {
 
 
 def task_of_outputs(num_outputs: int) -> Task:
-    """Return the task of a model by its number of outputs: one is a number."""
+    """Return the task of a model by its number of outputs; one output is a number."""
     if num_outputs == 1:
         return "regression"
     return "binary" if num_outputs == 2 else "multiclass"
 
 
 def smallest_that_matters(name: str, value: float) -> float:
-    """Return the smallest difference from a value of a metric that matters."""
-    return MATTERS * abs(value) if name in ("rmse", "mae") else MATTERS
+    """Return the smallest difference that matters: 0.005, or 0.5 % of ``value`` for RMSE, MAE."""
+    return _MATTERS * abs(value) if name in ("rmse", "mae") else _MATTERS
 
 
 def check_metric(name: str, task: Task) -> str:
@@ -126,13 +124,12 @@ def positive_class(y: Array) -> int:
 
 
 def evaluate(y: Array, scores: Array, positive: int | None = None) -> dict[str, float]:
-    """Return every metric of a task; NaN where one is not defined, as ROC-AUC of one class.
+    """Return every metric of a task, NaN where it is not defined, such as ROC-AUC of one class.
 
     Args:
-        y: Class of each node, or its number.
-        scores: Of each class, before softmax, ``[nodes, classes]``; or numbers, ``[nodes, 1]``.
-        positive: Of two classes, that of the average precision; by default the rarer one of
-            these nodes.
+        y: Class or number of each node.
+        scores: Logits, ``[nodes, classes]``, or predicted numbers, ``[nodes, 1]``.
+        positive: For two classes, the class of the average precision; by default the rarer one.
     """
     task = task_of_outputs(scores.shape[1])
     return {
@@ -145,7 +142,7 @@ def evaluate(y: Array, scores: Array, positive: int | None = None) -> dict[str, 
 def evaluate_constant(
     known: Array, y: Array, num_outputs: int, positive: int | None = None
 ) -> dict[str, float]:
-    """Return every metric of predicting the shares of the classes, or the mean, of known nodes."""
+    """Evaluate the constant prediction of the class shares, or the mean, of ``known`` labels."""
     import numpy as np
 
     if num_outputs == 1:
@@ -156,7 +153,7 @@ def evaluate_constant(
 
 
 def compute(name: str, y: Array, scores: Array, positive: int | None = None) -> float:
-    """Return one metric, NaN where it is not defined; see :func:`evaluate`."""
+    """Return one metric, NaN where it is not defined; for the arguments see :func:`evaluate`."""
     import numpy as np
 
     scores = scores.astype(np.float64)
@@ -200,18 +197,18 @@ def _compute_of_classes(name: str, y: Array, scores: Array, positive: int) -> An
     is_class = np.arange(scores.shape[1]) == y[:, None]
     if name == "brier":
         return np.square(probabilities - is_class).sum(axis=1).mean() / 2
-    of_class = {"roc_auc": _roc_auc, "average_precision": metrics.average_precision_score}[name]
+    measure = {"roc_auc": _roc_auc, "average_precision": metrics.average_precision_score}[name]
     present = np.flatnonzero(is_class.any(axis=0) & ~is_class.all(axis=0))
     if not present.size:
         return math.nan
     if scores.shape[1] == 2:
-        # The margin ranks as the probability does, but never saturates.
-        return of_class(is_class[:, positive], (scores - scores[:, ::-1])[:, positive])
-    return np.mean([of_class(is_class[:, c], probabilities[:, c]) for c in present])
+        # The margin ranks nodes as the probability does, but never saturates.
+        return measure(is_class[:, positive], (scores - scores[:, ::-1])[:, positive])
+    return np.mean([measure(is_class[:, c], probabilities[:, c]) for c in present])
 
 
 def _roc_auc(is_class: Array, margins: Array) -> Any:
-    """Compute scikit-learn's ``roc_auc_score``, by ranks: fast enough for every epoch."""
+    """Compute scikit-learn's ``roc_auc_score`` from ranks, fast enough for every epoch."""
     import numpy as np
 
     _, place, counts = np.unique(margins, return_inverse=True, return_counts=True)

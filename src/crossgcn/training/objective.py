@@ -3,7 +3,7 @@ r"""The objective of training, and the optimizer that minimises it.
 .. math:: \Gamma = \frac{1}{M}\sum_{i=1}^{M} l(\hat{\mathbf{y}}_i, \mathbf{y}_i)
     + \frac{\lambda}{2}\|\mathbf{\Theta}\|_F^2
 
-The loss of classes is the cross-entropy, that of a number the squared error, standardised.
+The loss is the cross-entropy of classes, or half the squared error of a standardised number.
 
 NOTE[D5] The rule for every model: Θ is every matrix of every layer, and the order weights
 of ``"learned"``; never a bias or a ``"gated"`` order weight. The released code averages over
@@ -13,7 +13,7 @@ the training nodes and halves the penalty, where the paper sums and does not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,6 @@ from torch.nn import functional
 
 from crossgcn.errors import BadInput
 from crossgcn.layers import CrossFeatureTransform
-from crossgcn.models.node_classifier import NodeClassifier
 
 
 def compute_loss(
@@ -32,21 +31,20 @@ def compute_loss(
     weights: Tensor | None = None,
     target_scale: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the loss of rows, how many are predicted correctly, and the loss's gradient.
+    """Compute the loss of rows, the number of correct predictions, and the gradient of the loss.
 
     Args:
-        scores: ``[..., rows, classes]``, or ``[..., rows, 1]`` for a number; for the bags of a
-            model, the first dimension.
-        labels: Classes ``[..., rows]``, where rows of a negative label do not count; or
-            numbers, where rows of NaN do not count.
-        count: By which the gradient is divided, such as the number of rows.
+        scores: Logits, ``[..., rows, classes]``, or standardised numbers, ``[..., rows, 1]``. Bags
+            of a model are the first dimension.
+        labels: Classes or numbers, ``[..., rows]``. Negative classes and NaN are ignored.
+        count: Divides the gradient; the number of rows, for example.
         weights: Multiplies the loss of each row, ``[..., rows]``.
-        target_scale: Mean and standard deviation of numbers; scores are standardised.
+        target_scale: Mean and standard deviation of the numbers.
 
     Returns:
-        Summed over the rows, ``[...]`` in float64: the losses; and the correct predictions or,
-        for numbers, R² times their number. And the gradient, for the scores, of the sum of the
-        losses divided by ``count``.
+        The losses summed over rows, and the number of correct predictions (for numbers, R² times
+        the number of rows), both ``[...]`` in float64. The gradient of the summed losses divided
+        by ``count``, with respect to the scores.
     """
     if target_scale is not None:
         mean, deviation = target_scale
@@ -70,28 +68,6 @@ def compute_loss(
     return losses.sum(dim=-1).double(), correct.sum(dim=-1).double(), grad.to(scores.dtype)
 
 
-def class_weights(
-    setting: str | Sequence[float] | None, y: Tensor, num_classes: int
-) -> Tensor | None:
-    """Return the weight of each class in the loss, ``[num_classes]``; ``None`` if all are one.
-
-    ``setting`` is ``class_weight``, and ``y`` the classes of the training nodes.
-    ``"balanced"`` gives every class the same total, as in scikit-learn.
-    """
-    if setting is None:
-        return None
-    if num_classes == 1:
-        raise BadInput("class_weight is for classes, and the target is a number; leave it out")
-    if isinstance(setting, str):
-        counts = torch.bincount(y, minlength=num_classes).clamp(min=1)
-        return y.numel() / (num_classes * counts.float())
-    if len(setting) != num_classes:
-        raise BadInput(
-            f"class_weight has {len(setting)} weights for {num_classes} classes; give one per class"
-        )
-    return torch.tensor(setting, dtype=torch.float32)
-
-
 def training_weights(
     class_weight: str | Sequence[float] | None,
     node_weights: Tensor | None,
@@ -101,12 +77,27 @@ def training_weights(
     """Return the weight of each training node in the loss; ``None`` if all are one.
 
     Args:
-        class_weight: Setting of :class:`~crossgcn.RunConfig`.
-        node_weights: Of each training node; they are scaled to a mean of 1.
+        class_weight: One weight per class; or ``"balanced"``, the same total weight for every
+            class, as in scikit-learn.
+        node_weights: One weight per training node, scaled to a mean of 1.
         y: Classes or numbers of the training nodes.
+        num_classes: 1 for numbers.
     """
-    of_classes = class_weights(class_weight, y, num_classes)
-    weights = None if of_classes is None else of_classes[y]
+    weights = None
+    if class_weight is not None:
+        if num_classes == 1:
+            raise BadInput("class_weight is for classes, and the target is a number; leave it out")
+        if isinstance(class_weight, str):
+            counts = torch.bincount(y, minlength=num_classes).clamp(min=1)
+            per_class = y.numel() / (num_classes * counts.float())
+        else:
+            per_class = torch.tensor(class_weight, dtype=torch.float32)
+        if len(per_class) != num_classes:
+            raise BadInput(
+                f"class_weight has {len(per_class)} weights for {num_classes} classes; give one "
+                "per class"
+            )
+        weights = per_class[y]
     if node_weights is None:
         return weights
     if node_weights.shape != y.shape:
@@ -115,13 +106,6 @@ def training_weights(
         )
     node_weights = node_weights / node_weights.mean()
     return node_weights if weights is None else node_weights * weights
-
-
-def fit_target_scale(model: NodeClassifier, y: Tensor) -> None:
-    """Make a model predict numbers in their unit, by those of the training nodes."""
-    numbers = y.double()
-    deviation = float(numbers.std()) if numbers.numel() > 1 else 0.0
-    model.predict_number(float(numbers.mean()), deviation or 1.0)
 
 
 def order_weight_penalty(model: nn.Module, weight_decay: float) -> Tensor | None:
@@ -143,77 +127,61 @@ def order_weight_penalty(model: nn.Module, weight_decay: float) -> Tensor | None
     return 0.5 * weight_decay * torch.cat(decayed).square().sum()
 
 
-class AdamState(NamedTuple):
-    """A weight with what Adam keeps of it.
-
-    Attributes:
-        memory: The weight as it lies in memory; ``mean`` and ``square`` lie alike.
-        order: The dimensions of the weight in that order.
-        mean: Running mean of the gradients.
-        square: Running mean of their squares.
-        step: Number of steps, a tensor.
-        decay: Rate of the weight decay.
-    """
-
-    weight: Tensor
-    memory: Tensor
-    order: tuple[int, ...]
-    mean: Tensor
-    square: Tensor
-    step: Tensor
-    decay: float
-
-
 class Optimizer:
     r"""PyTorch's fused Adam, with weight decay of matrices; frozen weights are left out.
 
-    It updates the memory of each weight as it lies: ``torch.optim.Adam`` copies a weight with
-    permuted dimensions in every step. Decay adds :math:`\lambda\theta` to the gradient, which is
-    the gradient of the penalty :math:`\frac{\lambda}{2}\theta^2`.
+    Weights are passed to Adam with their dimensions in memory order, because ``torch.optim.Adam``
+    copies a permuted weight in every step. Decay adds :math:`\lambda\theta` to the gradient, which
+    is the gradient of the penalty :math:`\frac{\lambda}{2}\theta^2`.
 
     Attributes:
         weights: The trained weights, in the order in which :meth:`step` takes gradients.
-        states: What belongs to each of them.
+        orders: For each weight, the permutation that puts its dimensions in memory order.
+        memory: The permuted weights.
+        states: Adam's state of each permuted weight.
     """
 
     def __init__(self, model: nn.Module, learning_rate: float, weight_decay: float) -> None:
-        trained = [weight for weight in model.parameters() if weight.requires_grad]
-        matrices = [_state(weight, weight_decay) for weight in trained if weight.dim() >= 2]
-        vectors = [_state(weight, 0.0) for weight in trained if weight.dim() < 2]
-        self.learning_rate, self.states = learning_rate, [*matrices, *vectors]
-        self.weights = [state.weight for state in self.states]
-        groups = [
-            {"params": [state.memory for state in states], "weight_decay": states[0].decay}
-            for states in (matrices, vectors)
-            if states
+        trained: list[Tensor] = [each for each in model.parameters() if each.requires_grad]
+        self.weights = sorted(trained, key=lambda weight: weight.dim() < 2)
+        self.learning_rate, self.weight_decay = learning_rate, weight_decay
+        self.orders = [_order_in_memory(weight) for weight in self.weights]
+        in_order = zip(self.weights, self.orders, strict=True)
+        self.memory = [weight.detach().permute(order) for weight, order in in_order]
+        matrices = [each for each in self.memory if each.dim() >= 2]
+        vectors = [each for each in self.memory if each.dim() < 2]
+        groups: list[dict[str, Any]] = [
+            {"params": matrices},
+            {"params": vectors, "weight_decay": 0.0},
         ]
         self._adam = torch.optim.Adam(
-            groups,
+            [group for group in groups if group["params"]],
             lr=learning_rate,
+            weight_decay=weight_decay,
             fused=True,
             capturable=any(weight.is_cuda for weight in trained),
         )
-        for state in self.states:
-            kept = {"step": state.step, "exp_avg": state.mean, "exp_avg_sq": state.square}
-            self._adam.state[state.memory] = kept
+        self.states: list[dict[str, Tensor]] = [
+            {
+                "step": torch.zeros((), device=weight.device),
+                "exp_avg": torch.zeros_like(weight),
+                "exp_avg_sq": torch.zeros_like(weight),
+            }
+            for weight in self.memory
+        ]
+        self._adam.state.update(zip(self.memory, self.states, strict=True))
 
     def tensors(self) -> list[Tensor]:
-        """Return what Adam keeps of the weights: tensors that a step changes in place."""
-        return [each for state in self.states for each in (state.mean, state.square, state.step)]
+        """Return the tensors of Adam's state, which a step changes in place."""
+        return [tensor for state in self.states for tensor in state.values()]
 
     def step(self, gradients: Sequence[Tensor | None]) -> None:
         """Update the weights in place; a weight without a gradient is not changed."""
-        for state, gradient in zip(self.states, gradients, strict=True):
-            state.memory.grad = (
-                None if gradient is None else gradient.permute(state.order).contiguous()
-            )
+        for weight, order, gradient in zip(self.memory, self.orders, gradients, strict=True):
+            weight.grad = None if gradient is None else gradient.permute(order).contiguous()
         self._adam.step()
 
 
-def _state(weight: Tensor, decay: float) -> AdamState:
+def _order_in_memory(weight: Tensor) -> tuple[int, ...]:
     strides = weight.stride()
-    order = tuple(sorted(range(weight.dim()), key=lambda dim: (-strides[dim], dim)))
-    memory = weight.detach().permute(order)
-    mean, square = torch.zeros_like(memory), torch.zeros_like(memory)
-    step = torch.zeros((), device=memory.device)
-    return AdamState(weight, memory, order, mean, square, step, decay)
+    return tuple(sorted(range(weight.dim()), key=lambda dim: (-strides[dim], dim)))

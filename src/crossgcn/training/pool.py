@@ -22,7 +22,7 @@ from crossgcn.training.records import finished_run
 from crossgcn.training.trainer import Record, Run, Trainer
 
 Result = tuple[int, Record | WorkFailed]
-"""The position of a run, and its record, or why it diverged."""
+"""The position of a run, and its record, or the error if it diverged."""
 
 
 def train_all(
@@ -53,7 +53,9 @@ def train_each(
     workers: int = 1,
     on_epochs: Callable[[int], None] | None = None,
 ) -> Generator[Result, None, None]:
-    """Train runs, except those whose records are on disk already; yield each when it is done.
+    """Train runs, and yield each when it is done; a record found on disk is not trained again.
+
+    Training starts in this process. If much work is left, worker processes take over.
 
     Args:
         workers: Processes that share the runs; a GPU uses one.
@@ -72,11 +74,28 @@ def train_each(
             report(run.config.epochs)
             yield position, found
     trainer.prepare(run for _, run in queue)
-    if trainer.device.type == "cuda" or min(workers, len(queue)) < 2:
-        for position, run in queue:
-            yield position, trainer.train(run, report)
-    else:
-        yield from _share(trainer, queue, workers, report)
+    may_share = trainer.device.type != "cuda" and workers > 1
+    total, done, done_in_run = sum(run.config.epochs for _, run in queue), 0, 0
+    timed: tuple[float, int] | None = None  # the first epoch compiles and reads caches
+
+    def count(epochs: int) -> None:
+        nonlocal done, done_in_run, timed
+        done, done_in_run, now = done + epochs, done_in_run + epochs, time.process_time()
+        report(epochs)
+        timed = timed or (now, done)
+        if may_share and is_worth_sharing(now - timed[0], done - timed[1], total - done):
+            report(-done_in_run)
+            raise _Stopped
+
+    for finished, (position, run) in enumerate(queue):
+        left, done_in_run = queue[finished:], 0
+        may_share = may_share and len(left) > 1
+        try:
+            result = trainer.train(run, count)
+        except _Stopped:
+            yield from _in_processes(trainer, left, min(workers, len(left)), report)
+            return
+        yield position, result
 
 
 def count_epochs(
@@ -95,57 +114,31 @@ def count_epochs(
 
 
 SECONDS_OF_WORK = 15.0
-"""From this much work left, other processes are started: each imports torch for seconds first."""
+"""Workers are started if more work than this is left: each takes seconds to import torch."""
 
-_SECONDS_OF_LOOKING = 0.2
-"""Epochs are timed this long before the work left is estimated, all in CPU time."""
+_SECONDS_OF_TIMING = 0.2
+"""CPU seconds for which epochs are timed before the work left is estimated."""
 
 
 class _Stopped(Exception):
-    """End this run: other processes train it, or the main process has stopped."""
+    """Raised to end a run: workers will train it, or the main process has stopped."""
 
 
 def is_worth_sharing(seconds: float, done: int, left: int) -> bool:
-    """Whether other processes should be started, after some CPU seconds of work in this one.
+    """Whether to start workers.
 
     Args:
-        done: Units of work that were done in these seconds.
+        seconds: CPU seconds that this process has worked.
+        done: Units of work that were done in this time.
         left: Units of work that are left.
     """
-    return done > 0 and seconds >= _SECONDS_OF_LOOKING and seconds / done * left > SECONDS_OF_WORK
-
-
-def _share(
-    trainer: Trainer, queue: list[tuple[int, Run]], workers: int, report: Callable[[int], None]
-) -> Generator[Result, None, None]:
-    """Train in this process until much work is left; then start others, and leave it to them."""
-    total, done, of_run = sum(run.config.epochs for _, run in queue), 0, 0
-    timed: tuple[float, int] | None = None  # the first epoch compiles and reads caches
-
-    def count(epochs: int) -> None:
-        nonlocal done, of_run, timed
-        done, of_run, now = done + epochs, of_run + epochs, time.process_time()
-        report(epochs)
-        timed = timed or (now, done)
-        if is_worth_sharing(now - timed[0], done - timed[1], total - done):
-            report(-of_run)
-            raise _Stopped
-
-    for finished, (position, run) in enumerate(queue):
-        of_run = 0
-        try:
-            result = trainer.train(run, count)
-        except _Stopped:
-            left = queue[finished:]
-            yield from _in_processes(trainer, left, min(workers, len(left)), report)
-            return
-        yield position, result
+    return done > 0 and seconds >= _SECONDS_OF_TIMING and seconds / done * left > SECONDS_OF_WORK
 
 
 def _in_processes(
     trainer: Trainer, queue: list[tuple[int, Run]], workers: int, report: Callable[[int], None]
 ) -> Generator[Result, None, None]:
-    """Train in other processes, while this one reports what they have done."""
+    """Train in worker processes, while this process reports their progress."""
     context, reported = multiprocessing.get_context("spawn"), 0
     done, stop = context.Value("q", 0), context.Event()
     executor = ProcessPoolExecutor(workers, context, _start_worker, (trainer, done, stop))
@@ -171,7 +164,7 @@ def _in_processes(
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Delay Ctrl-C; workers started meanwhile never see it, not even while importing."""
+    """Delay Ctrl-C; workers started within the block never receive it, even while importing."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -193,7 +186,7 @@ def _start_worker(trainer: Trainer, done: Any, stop: Any) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this worker when its parent is killed; it would wait for work for ever."""
+    """End this worker when its parent is killed; otherwise it would wait for work forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

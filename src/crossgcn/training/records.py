@@ -79,16 +79,16 @@ def write_epochs(folder: Path, history: Iterable[EpochMetrics]) -> None:
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:
-    """Write ``run.json``, the last of a run's files: where it exists, the run is complete.
+    """Write ``run.json``, the last file of a run: if it exists, the run is complete.
 
-    It also holds the SHA-256 of the run's other files, and its own.
+    The SHA-256 of all files of the run is added, its own included.
     """
     names = [name for name in (EPOCHS, *MODEL_FILES) if (folder / name).is_file()]
     write_hashed_json(folder / RECORD, {**record, "files": sha256_of_files(folder, names)})
 
 
 def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
-    """Write what a command found as ``result.json``."""
+    """Write the result of a command as ``result.json``."""
     write_hashed_json(folder / RESULT, summary)
 
 
@@ -104,8 +104,8 @@ def finished_run(
 ) -> dict[str, Any] | None:
     """Return the record of a run that was finished before, or ``None``.
 
-    A record or a file that differs from its SHA-256 is not used; a :class:`Note` says so. A
-    record with other entries than ``wanted``, the run's identity, is refused: it would be lost.
+    A record or file that does not match its SHA-256 is ignored, with a :class:`Note`. A record
+    that differs from ``wanted``, the run's identity, is refused: training would overwrite it.
     """
     if not (folder / RECORD).exists():
         return None
@@ -167,10 +167,10 @@ def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
 
 @cache
 def _versions() -> dict[str, str]:
-    """Return the versions of everything that computes."""
+    """Return the versions of the packages that compute."""
     packages = ["torch", "torch-geometric", "numpy", "scipy"]
     packages += [name for name in ("numba", "triton", "pyg_lib") if find_spec(name) is not None]
-    # Not from the metadata, which a source tree that is not installed does not have.
+    # crossgcn's version is not read from metadata: a source tree may not be installed.
     return {"crossgcn": __version__} | {package: version(package) for package in packages}
 
 

@@ -7,8 +7,7 @@ that was cut short, changed, or put together from two is refused.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from crossgcn.models.node_classifier import NodeClassifier
 
 CONFIG, WEIGHTS, PREPROCESS = "config.json", "model.safetensors", "preprocess.json"
 MODEL_FILES = (WEIGHTS, PREPROCESS, CONFIG)
-"""In the order in which they are written: where the last exists, the model is complete."""
+"""The files in the order in which they are written: if the last exists, the model is complete."""
 
 FORMAT = 2
 
@@ -44,7 +43,7 @@ _IF_DAMAGED = "copy the whole folder again, or save the model again"
 
 @dataclass(frozen=True)
 class SavedModel:
-    """The content of a saved model's folder, the model in evaluation mode.
+    """The content of a saved model's folder, with the model in evaluation mode.
 
     ``settings`` are the arguments of :func:`~crossgcn.models.catalogue.build_model`.
     """
@@ -70,8 +69,8 @@ def save_model(
 
     Args:
         settings: The arguments of :func:`~crossgcn.models.catalogue.build_model`.
-        preprocess: Its classes, and the names of its features.
-        training: How it was trained, for ``crossgcn train --config``.
+        preprocess: The classes, and the names of the features.
+        training: How the model was trained, for ``crossgcn train --config``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / WEIGHTS) as file:
@@ -100,7 +99,7 @@ def load_model(folder: Path | str) -> NodeClassifier:
 
 
 def load_saved(folder: Path | str) -> SavedModel:
-    """Return a saved model with the meaning of its inputs and outputs; see :func:`load_model`."""
+    """Return a saved model with the names of its features and classes; see :func:`load_model`."""
     folder = Path(folder)
     config = read_hashed_json(folder / CONFIG, _IF_MISSING, _IF_DAMAGED)
     if config.get("format") != FORMAT:
@@ -112,34 +111,21 @@ def load_saved(folder: Path | str) -> SavedModel:
     files = {name: known.get(name) for name in (WEIGHTS, PREPROCESS)}
     refuse_changed_files(folder, files, _IF_DAMAGED)
     content = read_json_object(folder / PREPROCESS, _IF_MISSING, _IF_DAMAGED)
-    with _naming_weights(folder):
-        tensors = load_file(folder / WEIGHTS)
     try:
         preprocess = Preprocess.from_json(content)
         named = (config["model"], config["in_channels"])
-        sizes = (config["in_channels"], *config["settings"].values())
-        largest = (folder / WEIGHTS).stat().st_size
-        if any(isinstance(size, int) and size > largest for size in sizes):
-            raise ValueError("its sizes are larger than the file of weights")
         model = build_model(*named, len(preprocess.classes), **config["settings"])
     except Exception as error:  # a file whose hash was computed again can hold anything
         raise BadInput(
             f"{folder / CONFIG} or {PREPROCESS}: does not describe a model ({error!r}); "
             "save the model again"
         ) from None
-    with _naming_weights(folder):
-        model.load_state_dict(tensors)
-    return SavedModel(model.eval(), *named, config["settings"], preprocess)
-
-
-@contextmanager
-def _naming_weights(folder: Path) -> Iterator[None]:
-    """Refuse weights that cannot be read or do not fit the model, by the name of their file."""
     try:
-        yield
+        model.load_state_dict(load_file(folder / WEIGHTS))
     except (SafetensorError, RuntimeError, ValueError, KeyError, TypeError) as error:
         reason = str(error).splitlines()[-1].strip()
         raise BadInput(
             f"{folder / WEIGHTS}: is damaged or belongs to another model ({reason}); "
             "save the model again"
         ) from None
+    return SavedModel(model.eval(), *named, config["settings"], preprocess)

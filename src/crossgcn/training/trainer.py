@@ -21,7 +21,6 @@ from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import HopColumns, HopPlan
 from crossgcn.graph.neighbourhood import neighbour_labels
-from crossgcn.graph.sparse_matrix import Features
 from crossgcn.graph.standardise import HopRows, Scale, fit_range, fit_scale
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import CrossHops
@@ -37,7 +36,6 @@ from crossgcn.training.metrics import (
     selecting_metric,
     task_of_outputs,
 )
-from crossgcn.training.objective import fit_target_scale
 from crossgcn.training.records import (
     clear_run,
     describe_dataset,
@@ -52,18 +50,20 @@ Record = dict[str, Any]
 OnEpochs = Callable[[int], None]
 
 SHARED_SETTINGS = ("dataset", "splits", "num_splits", "train", "seed")
-"""Settings that configurations must have in common to be trained on the same splits."""
+"""Settings that configurations must share to be trained on the same splits."""
+
+_UNPREPARED = "the process that started this one should have prepared this"
 
 _COPIES, _SHARE = 3, 0.5
-"""Copies of columns that exist at once, and the share of a GPU's free memory that they may take."""
+"""Copies of the columns that exist at once, and the share of a GPU's free memory for them."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training: a configuration, and one of its splits.
+    """One training: a configuration on one of its splits.
 
     Attributes:
-        folder: Where its record is written, if anywhere.
+        folder: The folder for the record; ``None`` if it is not written.
     """
 
     config: RunConfig
@@ -74,13 +74,13 @@ class Run:
 class Trainer:
     """Trains the runs of one experiment, which share the graph and the splits.
 
-    What models read is prepared once: the graph, or columns of neighbourhoods of some hops. On a
-    GPU with enough memory, these columns are computed there, and stay there.
+    The inputs of the models, the graph or the columns of neighbourhoods, are prepared once. A GPU
+    with enough memory computes and keeps the columns.
 
     Args:
         splits: The splits that runs refer to by position.
-        preprocess: The meaning of features and classes; classes are numbered when left out.
-        training: Saved with the models: how to train them again.
+        preprocess: The names of features and classes; by default classes are numbered.
+        training: How to train the models again; saved with them.
         node_weights: Weight of each training node of the splits in the loss.
     """
 
@@ -115,11 +115,11 @@ class Trainer:
         self._hops: dict[int, HopColumns] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle for other processes what is prepared, without the data."""
+        """Pickle the prepared inputs for worker processes, without the data."""
         return {**self.__dict__, "_data": None}
 
     def identity(self, run: Run) -> Record:
-        """Return what makes a run this run; a record with equal entries is its result."""
+        """Return the entries that identify a run; a record with equal entries is its result."""
         return {
             "config": run.config.identity(),
             "dataset": self.description,
@@ -130,7 +130,7 @@ class Trainer:
         }
 
     def prepare(self, runs: Iterable[Run]) -> None:
-        """Compute what these runs share, before processes divide them."""
+        """Prepare the inputs of these runs, before workers start."""
         for run in runs:
             if run.config.takes_hops:
                 self._hops_of(HopPlan.hops if run.config.hops is None else run.config.hops)
@@ -138,16 +138,17 @@ class Trainer:
                 self.graph()
 
     def graph(self) -> PreparedGraph:
-        """Return the graph, prepared for models that take its features and edges."""
+        """Return the graph, prepared for models that take features and edges."""
         if self._graph is None:
-            data = self._unprepared
+            data = self._data
+            assert data is not None, _UNPREPARED
             self._graph = PreparedGraph(data.x, data.edge_index, data.edge_weight)
         return self._graph
 
-    def hop_columns(self, hops: int, split: Split, *, labels: bool) -> Features:
+    def hop_columns(self, hops: int, split: Split, *, labels: bool) -> Tensor:
         """Return the columns of all nodes and their neighbourhoods, not standardised.
 
-        With ``labels``, neighbours show those of the split's training nodes.
+        With ``labels``, the labels of neighbours among the split's training nodes are included.
         """
         columns = self._hops_of(hops)
         if not labels:
@@ -155,22 +156,23 @@ class Trainer:
         return columns.with_labels(neighbour_labels(self.y, split.train, self.num_classes))
 
     def hop_rows(self, model: CrossHops, split: Split) -> HopRows:
-        """Return a model's standardised columns; their scale and smoothing are set in the model."""
+        """Return the standardised columns of a model, and set their scale and smoothing in it."""
         hops = self._hops_of(model.plan.hops)
         parts, scales = [hops.without_labels], [hops.scale]
         if model.plan.num_labels:
-            shown = hops.label_columns(neighbour_labels(self.y, split.train, self.num_classes))
-            parts.append(shown)
-            scales.append(fit_scale(shown, 0))
+            labels = hops.label_columns(neighbour_labels(self.y, split.train, self.num_classes))
+            parts.append(labels)
+            scales.append(fit_scale(labels, 0))
         bounds = [fit_range(part, split.train) for part in parts]
-        found = [(*each[:2], *bound) for each, bound in zip(scales, bounds, strict=True)]
-        scale = Scale(*map(torch.cat, zip(*found, strict=True)))
+        bounded = [(*each[:2], *bound) for each, bound in zip(scales, bounds, strict=True)]
+        scale = Scale(*map(torch.cat, zip(*bounded, strict=True)))
         model.set_scale(scale, hops.smoothing)
         return HopRows(parts, scale, self.y)
 
     def _hops_of(self, hops: int) -> HopColumns:
         if hops not in self._hops:
-            data = self._unprepared
+            data = self._data
+            assert data is not None, _UNPREPARED
             self._hops[hops] = HopColumns(
                 data.x,
                 data.edge_index,
@@ -181,13 +183,8 @@ class Trainer:
             )
         return self._hops[hops]
 
-    @property
-    def _unprepared(self) -> Data:
-        assert self._data is not None, "the process that started this one should have prepared this"
-        return self._data
-
     def train(self, run: Run, on_epochs: OnEpochs | None = None) -> Record | WorkFailed:
-        """Train a run, write its folder, and return its record, or why it diverged."""
+        """Train a run, write its folder, and return its record, or the error if it diverged."""
         started, record = time.perf_counter(), self.identity(run)
         model = self.build(run)
         record["parameters"] = sum(weight.numel() for weight in model.parameters())
@@ -206,15 +203,14 @@ class Trainer:
 
     def build(self, run: Run) -> NodeClassifier:
         """Return the model of a run with its initial weights."""
-        with seeded(run.config.run_seed(run.split)):
-            model = build_model(
-                run.config.model,
-                self.num_features,
-                self.num_classes,
-                **model_arguments(run.config, self._is_directed),
-            )
+        config = run.config
+        with seeded(config.run_seed(run.split)):
+            settings = config.model_settings(directed=self._is_directed)
+            model = build_model(config.model, self.num_features, self.num_classes, **settings)
         if self.num_classes == 1:
-            fit_target_scale(model, self.y[self.splits[run.split].train])
+            numbers = self.y[self.splits[run.split].train].double()
+            deviation = float(numbers.std()) if numbers.numel() > 1 else 0.0
+            model.predict_number(float(numbers.mean()), deviation or 1.0)
         return model
 
     def fit(
@@ -252,21 +248,21 @@ class Trainer:
         )
 
     def _describe(self, run: Run, result: TrainedModel) -> Record:
-        """Return what a record says of a result."""
+        """Return the entries of a record that describe a result."""
         metric = selecting_metric(run.config.metric, self.num_classes)
+        split, y, positive = self.splits[run.split], self.y.numpy(), None
         described: Record = {"status": "done", "task": task_of_outputs(self.num_classes)}
         if self.num_classes == 2:
-            described["positive_class"] = self.preprocess.classes[positive_class(self.y.numpy())]
+            positive = positive_class(y)
+            described["positive_class"] = self.preprocess.classes[positive]
         if metric == "accuracy":
             described["validation_accuracy"] = result.validation_score
-        weights = result.state.items()
         described |= result.chosen
-        split, y = self.splits[run.split], self.y.numpy()
         if split.test.numel():
-            positive = positive_class(y) if self.num_classes == 2 else None
             described["constant_test"] = evaluate_constant(
                 y[split.train], y[split.test], self.num_classes, positive
             )
+        weights = result.state.items()
         return described | {
             "metric": metric,
             "best_epoch": result.best_epoch,
@@ -277,29 +273,27 @@ class Trainer:
         }
 
     def _write(self, run: Run, folder: Path, record: Record, result: TrainedModel) -> None:
-        """Write a record with the metrics of every epoch, and the weights if they are kept."""
+        """Write a record, the metrics of every epoch, and the model if models are saved."""
         clear_run(folder)
         write_epochs(folder, result.history)
         if self.save_models:
+            settings = run.config.model_settings(directed=self._is_directed)
+            chosen = result.chosen.get("settings", {})
+            units = chosen.get("hidden_channels", settings["hidden_channels"])
             save_model(
                 folder,
                 result.state,
                 preset=run.config.model,
                 in_channels=self.num_features,
-                settings=model_arguments(run.config, self._is_directed),
+                settings=settings | {"hidden_channels": units},
                 preprocess=self.preprocess,
                 training=self.training,
             )
         write_record(folder, record)
 
 
-def model_arguments(config: RunConfig, directed: bool) -> Record:
-    """Return the arguments of a model on a graph whose edges have a direction or none."""
-    return config.model_settings() | ({"directed": True} if directed and config.takes_hops else {})
-
-
 def name_columns(plan: HopPlan, preprocess: Preprocess) -> list[str]:
-    """Return the column of the table that each column of a model belongs to."""
+    """Return, for each feature of a model, the name of its table column."""
     space, tables = preprocess.space, (preprocess.encoding or {}).get("plan", {})
     return plan.name_columns(
         [f"feature {n}" for n in range(plan.num_features)] if space is None else space.fields,
@@ -311,7 +305,7 @@ def name_columns(plan: HopPlan, preprocess: Preprocess) -> list[str]:
 def check_columns(
     configs: Sequence[RunConfig], models: Sequence[NodeClassifier], preprocess: Preprocess
 ) -> None:
-    """Refuse a number of columns that is larger than that of each model."""
+    """Refuse a number of columns that exceeds the columns of every model."""
     plans = [model.plan for model in models if isinstance(model, CrossHops)]
     most = max((len(set(name_columns(plan, preprocess))) for plan in plans), default=0)
     for config in configs:
@@ -332,7 +326,7 @@ def _fits_on(device: torch.device, data: Data, hops: int) -> bool:
     return bool(_COPIES * columns + edges <= _SHARE * torch.cuda.mem_get_info(device)[0])
 
 
-_drawing = threading.Lock()
+_seeding = threading.Lock()
 
 
 @contextmanager
@@ -341,7 +335,7 @@ def seeded(seed: int) -> Iterator[None]:
 
     All threads share that generator, so only one of them is in such a block at a time.
     """
-    with _drawing, torch.random.fork_rng(devices=[]):
+    with _seeding, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
 

@@ -76,7 +76,7 @@ def test_the_task_can_be_chosen() -> None:
     assert as_classes.classes == ("0", "1", "2", "4") and as_number.classes == ("income",)
     assert not any("read as classes" in reason for reason in as_classes.plan.reasons)
     assert as_number.data.y.tolist() == [float(row * row % 7) for row in range(300)]
-    with pytest.raises(BadInput, match="task is regression, but nothing is to be predicted"):
+    with pytest.raises(BadInput, match="task is regression, but there is no target"):
         load_tables(nodes, None, TableChoices(task="regression"))
     with pytest.raises(BadInput, match="task is 'ranking': Input should be 'classification' or"):
         from_tables(nodes, None, "income", task="ranking")

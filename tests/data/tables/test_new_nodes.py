@@ -129,7 +129,7 @@ def test_weights_are_read_where_the_model_has_them() -> None:
         ),
         (NEW.assign(user=["x", "", "z"]), None, r"row 2, column user: the node has no id; give"),
         (NEW.drop(columns="user"), None, "nodes: there is no column 'user'"),
-        (NEW.drop(columns="age"), None, "nodes: column 'age' is missing"),
+        (NEW.drop(columns="age"), None, "nodes: there is no column 'age'"),
         (NEW.assign(age=["1", "old", ""]), None, "row 2, column age: 'old' is not a finite number"),
         (
             NEW,

@@ -38,7 +38,11 @@ COLUMNS: dict[str, tuple[list[Any], str, str]] = {
     "yes and no": (cycle("yes", "no"), "categorical", "2 different values"),
     "one word or nothing": (cycle("gift", ""), "categorical", "'gift' or nothing"),
     "small codes": (cycle(1, 2, 3, 5), "categorical", "4 different whole numbers, taken as codes"),
-    "codes with a word": (cycle(*[1, 2, 3] * 5, "other"), "categorical", "4 different values, mo"),
+    "codes with a word": (
+        cycle(*[1, 2, 3] * 5, "other"),
+        "categorical",
+        "4 different values, most",
+    ),
     "many whole numbers": (cycle(*range(18, 48)), "numeric", "numbers from 18 to 47"),
     "few floats": (cycle(0.5, 1.5), "numeric", "numbers from 0.5 to 1.5"),
     "all different floats": ([i / 7 for i in range(N)], "numeric", "numbers from 0 to"),
@@ -234,7 +238,7 @@ def test_how_columns_of_edges_are_used_is_said() -> None:
 def test_edges_have_two_columns_and_choices_about_edges_need_edges() -> None:
     with pytest.raises(BadInput, match="weight_column is 'w', but there is no table of edges"):
         make_plan(nodes_with(), None, TableChoices(weight_column="w"))
-    refused = r"edges: an edge has two ends, and of .*a, weight 1 hold.*'n0'; choose .*--so"
+    refused = r"edges: cannot tell the two ends of .*'n0' are in a of the columns .*; choose .*--so"
     with pytest.raises(BadInput, match=refused):
         make_plan(nodes_with(), edges_with(a=["n1"], weight=[1]), TableChoices())
 

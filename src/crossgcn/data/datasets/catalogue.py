@@ -1,8 +1,8 @@
 """The datasets known by name, and where their files are.
 
-Files are looked for below ``$CROSSGCN_DATA`` or, if that is not set, in the user's cache. The
-SHA-256 of each is checked before anything parses it. Nothing here imports torch, so that listing
-and completing names is fast.
+Files are read from ``$CROSSGCN_DATA`` or, if that is not set, from the user's cache. The SHA-256
+of each file is checked before it is parsed. This module does not import torch, so that listing and
+completing names is fast.
 """
 
 from __future__ import annotations
@@ -14,18 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
 
 from platformdirs import user_cache_path
 
-from crossgcn.errors import BadInput, WorkFailed, unknown_name
+from crossgcn.errors import BadInput, unknown_name
 
 ENVIRONMENT_VARIABLE = "CROSSGCN_DATA"
 
 PLANETOID_NAMES = ("citeseer", "cora", "pubmed")
-
-PLANETOID_PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
-"""Endings of the eight Planetoid files of a graph, after ``ind.NAME.``"""
 
 _HERE = files("crossgcn.data.datasets")
 
@@ -37,44 +33,49 @@ REGISTRY: dict[str, str] = dict(
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """A graph in numbers; ``catalogue.toml`` says what they count."""
-
-    name: str
-    description: str
-    nodes: int
-    edges: int
-    self_loops: int
-    features: int
-    classes: int
-    origin: Literal["bundled", "generated", "planetoid"]
-
-
-@dataclass(frozen=True)
-class TableEntry:
-    """A dataset of two tables, nodes and edges, in numbers; ``catalogue.toml`` says of what.
+    """A graph or a dataset of two tables; ``catalogue.toml`` defines what the numbers count.
 
     Attributes:
+        origin: ``bundled``, ``generated``, ``planetoid`` or ``files``.
+        classes: Number of classes of a graph.
+        target: Default target column of a dataset of tables.
         terms: Terms of use.
         source: Where to get the files.
-        files: Below a data folder; none if the tables are in the package.
+        files: Paths below a data folder.
     """
 
     name: str
     description: str
+    origin: str
     nodes: int
     edges: int
     columns: int
-    target: str
-    terms: str
-    source: str
+    self_loops: int = 0
+    classes: int = 2
+    target: str = ""
+    terms: str = ""
+    source: str = ""
     files: Sequence[str] = ()
 
 
-_CATALOGUE = tomllib.loads((_HERE / "catalogue.toml").read_text())
+def _read_catalogue(kind: str) -> dict[str, CatalogueEntry]:
+    entries = tomllib.loads((_HERE / "catalogue.toml").read_text())[kind]
+    for entry in entries:
+        if "files" in entry:
+            entry["files"] = [path for path in REGISTRY if path.startswith(entry["files"])]
+    return {entry["name"]: CatalogueEntry(**entry) for entry in entries}
 
-CATALOGUE = {entry["name"]: CatalogueEntry(**entry) for entry in _CATALOGUE["graphs"]}
-TABLES = {entry["name"]: TableEntry(**entry) for entry in _CATALOGUE["tables"]}
+
+CATALOGUE, TABLES = _read_catalogue("graphs"), _read_catalogue("tables")
 DATASET_NAMES: tuple[str, ...] = (*CATALOGUE, *TABLES)
+
+
+def find_entry(name: str) -> CatalogueEntry:
+    """Return the catalogue entry of a dataset."""
+    entry = CATALOGUE.get(name) or TABLES.get(name)
+    if entry is None:
+        raise unknown_name("dataset", name, DATASET_NAMES)
+    return entry
 
 
 def cache_folder() -> Path:
@@ -83,51 +84,35 @@ def cache_folder() -> Path:
 
 
 def data_folder() -> Path:
-    """Return the folder below which files are looked for, and to which they are downloaded."""
+    """Return the folder that files are read from and downloaded to."""
     given = os.environ.get(ENVIRONMENT_VARIABLE)
     if given and not Path(given).is_dir():
         raise BadInput(
-            f"{ENVIRONMENT_VARIABLE} is {given!r}, which is no folder; correct or unset it"
+            f"{ENVIRONMENT_VARIABLE} is {given!r}, which is not a folder; correct or unset it"
         )
     return Path(given) if given else cache_folder()
 
 
 def available(name: str) -> str | None:
-    """Return where a dataset would be read from, or ``None`` if it is not on this machine.
+    """Return the source of a dataset, or ``None`` if it is not on this machine.
 
-    ``bundled``, ``generated``, ``CROSSGCN_DATA`` or ``cache``.
+    The source is ``bundled``, ``generated``, ``CROSSGCN_DATA`` or ``cache``.
     """
-    if name not in DATASET_NAMES:
-        raise unknown_name("dataset", name, DATASET_NAMES)
-    if name in TABLES:
-        origin, wanted = "bundled", TABLES[name].files
-    else:
-        origin = CATALOGUE[name].origin
-        wanted = planetoid_files(name) if origin == "planetoid" else ()
-    if not wanted:
-        return origin
-    if _missing(wanted):
+    entry = find_entry(name)
+    if entry.origin in ("bundled", "generated"):
+        return entry.origin
+    if _missing(entry.files):
         return None
     return ENVIRONMENT_VARIABLE if os.environ.get(ENVIRONMENT_VARIABLE) else "cache"
 
 
-def planetoid_files(name: str) -> list[str]:
-    """Return the eight files of a graph, below a data folder."""
-    if name not in PLANETOID_NAMES:
-        raise unknown_name("Planetoid graph", name, PLANETOID_NAMES)
-    return [f"planetoid/ind.{name}.{part}" for part in PLANETOID_PARTS]
-
-
-def locate_planetoid(name: str) -> Path:
-    """Return the folder with the eight verified Planetoid files of a graph."""
+def locate_files(name: str) -> list[Path]:
+    """Return the verified files of a dataset that is not in the package."""
+    entry = find_entry(name)
     remedy = f"run `crossgcn data get {name}` where GitHub can be reached, or"
-    return _locate(name, planetoid_files(name), remedy)[0].parent
-
-
-def locate_tables(name: str) -> list[Path]:
-    """Return the verified files of a dataset of tables that is not in the package."""
-    entry = TABLES[name]
-    return _locate(name, entry.files, f"get it ({entry.source}; {entry.terms}), and")
+    if name in TABLES:
+        remedy = f"get it ({entry.source}; {entry.terms}), and"
+    return _locate(name, entry.files, remedy)
 
 
 def locate_splits(name: str) -> Path:
@@ -143,30 +128,22 @@ def locate_splits(name: str) -> Path:
 
 
 def fetch(name: str) -> Path:
-    """Return the folder with the Planetoid files of a graph; download what is missing."""
-    wanted, folder = planetoid_files(name), data_folder() / "planetoid"
-    if not _missing(wanted):
-        return locate_planetoid(name)
-    import pooch  # imports requests, which takes long
+    """Download missing or damaged Planetoid files of a graph, and return their folder."""
+    import pooch  # slow, because it imports requests
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WorkFailed(
-            f"{folder} cannot be written ({error.strerror}); free it, or set "
-            f"{ENVIRONMENT_VARIABLE} to another folder"
-        ) from error
+    folder = data_folder() / "planetoid"
     pooch.get_logger().setLevel("ERROR")
     downloader = pooch.HTTPDownloader(timeout=60)
-    for path in map(Path, wanted):
+    for path in map(Path, find_entry(name).files):
         url = f"https://github.com/kimiyoung/planetoid/raw/master/data/{path.name}"
         try:
             pooch.retrieve(url, REGISTRY[str(path)], path.name, folder, downloader=downloader)
         except (OSError, ValueError) as error:
             what = "wrong SHA-256" if isinstance(error, ValueError) else type(error).__name__
             raise BadInput(
-                f"{name}: GitHub: {what} for {path.name}; try again, or copy the eight files "
-                f"ind.{name}.* to {folder}, or below {ENVIRONMENT_VARIABLE}"
+                f"{path.name} cannot be fetched from GitHub to {folder} ({what}); try again, or "
+                f"copy the eight files ind.{name}.* there, or set {ENVIRONMENT_VARIABLE} to the "
+                "folder that has planetoid"
             ) from error
     return folder
 
@@ -177,7 +154,7 @@ def _missing(wanted: Sequence[str]) -> list[str]:
 
 
 def _locate(what: str, wanted: Sequence[str], remedy: str) -> list[Path]:
-    """Return files of the data folder; refuse a missing one, and one with another SHA-256."""
+    """Return files of the data folder; refuse missing files and wrong SHA-256."""
     paths = [data_folder() / file for file in wanted]
     if missing := _missing(wanted):
         raise BadInput(

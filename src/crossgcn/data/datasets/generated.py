@@ -1,4 +1,4 @@
-"""Features whose products give the class, and a random graph to measure speed."""
+"""Generated data: features whose products determine the class, and a graph to measure speed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.graph import canonical_graph
-from crossgcn.errors import BadInput
 
 
 def plant_crosses(
     y: Tensor, num_classes: int, order: int = 2, *, generator: torch.Generator
 ) -> Tensor:
-    r"""Draw normal features ``[N, order * num_classes]`` whose products give the class.
+    r"""Draw normal features ``[N, order * num_classes]`` whose products determine the class.
 
     Columns :math:`iK, \ldots, iK + K - 1` belong to class :math:`i`. Their product is positive
     for the nodes of that class and for no others:
@@ -23,18 +22,16 @@ def plant_crosses(
     .. math::
         \prod_{k=0}^{K-1} x_{v,\,iK+k} > 0 \iff y_v = i
 
-    Where the sign of a product is wrong, a random one of its columns changes sign. Any
-    :math:`K - 1` columns of a group stay independent normals, so crosses of lower order say
-    nothing about the class. Unlabelled nodes (-1) have no positive product.
+    Where the sign of a product is wrong, one of its columns, chosen at random, is negated. Any
+    :math:`K - 1` columns of a class stay independent normals, so crosses of lower order carry no
+    information about the class. Unlabelled nodes (-1) have no positive product.
 
     Args:
-        order: Columns of a class (:math:`K`).
+        order: Number of columns per class (:math:`K`).
         generator: A generator on the CPU.
     """
-    if order < 1:
-        raise BadInput(f"order is {order}; a cross needs at least 1 column")
     shape = (len(y), num_classes, order)
-    # In 64 bits a draw of exactly zero, whose sign cannot change, is practically impossible.
+    # In 64 bits an exact zero, which cannot be negated, is practically impossible.
     x = torch.randn(shape, dtype=torch.float64, generator=generator)
     picked = torch.randint(order, shape[:2], generator=generator).unsqueeze(-1)
     positive = x.signbit().sum(dim=-1) % 2 == 0
@@ -48,13 +45,13 @@ NUM_NODES, NUM_EDGES, NUM_FEATURES, NUM_CLASSES = 30_000, 386_742, 602, 41
 NUM_TRAIN, NUM_VALIDATION = 18_000, 3_000
 
 SAME_CLASS = 0.35
-"""Share of edges drawn within the class of their first end; others from all nodes."""
+"""Share of edges whose second end is drawn from the class of the first, not from all nodes."""
 
 DEGREE_TAIL, MOST_LIKELY = 1.6, 100.0
 """Exponent of the power law of the nodes' sampling weights, and the largest weight."""
 
 SIGNAL = 0.12
-"""Standard deviation of the class means of a feature, whose noise has 1."""
+"""Standard deviation of a feature's class means; that of its noise is 1."""
 
 
 def reddit400k_shaped(seed: int = 0) -> Data:
@@ -67,14 +64,12 @@ def reddit400k_shaped(seed: int = 0) -> Data:
     - ends of edges are drawn in proportion to weights from a power law, so that few nodes have
       very many neighbours;
     - a third of the edges are drawn within a class, the others from all nodes;
-    - features are a weak mean of the class plus noise of standard deviation 1, so that
-      neighbours add information.
+    - features are a weak class mean plus noise of standard deviation 1, so that neighbours add
+      information.
 
-    60 % of the nodes train, as the paper's label rate says, 10 % validate and 30 % test. Every
-    node is labelled. Equal seeds give equal graphs.
+    60 % of the nodes train (the paper's label rate), 10 % validate and 30 % test. Every node is
+    labelled. Equal seeds give equal graphs.
     """
-    if seed < 0:
-        raise BadInput(f"seed is {seed}; give 0 or more")
     random = np.random.default_rng([seed, NUM_NODES])
     share = 1 / np.sqrt(np.arange(1, NUM_CLASSES + 1))
     sizes = np.floor(NUM_NODES * share / share.sum()).astype(np.int64)
@@ -100,10 +95,10 @@ def reddit400k_shaped(seed: int = 0) -> Data:
 
 
 def _draw_edges(y: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
-    """Draw pairs of different nodes until enough are distinct in either direction.
+    """Draw distinct undirected edges without self-loops.
 
-    A node is an interval as long as its weight on a line; the intervals of a class lie side by
-    side, so that a uniform position on the line, or within a class, draws a node.
+    Each node is an interval on a line, as long as its weight; intervals are sorted by class. A
+    uniform position on the line, or within a class, draws a node in proportion to its weight.
     """
     weights = np.minimum((1 - random.random(NUM_NODES)) ** (-1 / DEGREE_TAIL), MOST_LIKELY)
     nodes = np.argsort(y, kind="stable")

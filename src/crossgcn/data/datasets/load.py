@@ -14,19 +14,14 @@ from scipy import sparse
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
-from crossgcn.data.datasets.catalogue import (
-    CATALOGUE,
-    DATASET_NAMES,
-    TABLES,
-    locate_planetoid,
-)
+from crossgcn.data.datasets.catalogue import CATALOGUE, DATASET_NAMES, TABLES, locate_files
 from crossgcn.data.datasets.generated import plant_crosses, reddit400k_shaped
 from crossgcn.data.features import csr_tensor, row_normalise
-from crossgcn.data.graph_file import read_graph
+from crossgcn.data.graph import read_graph
 from crossgcn.errors import unknown_name
 
 NUM_VALIDATION = 500
-"""Planetoid's public split validates on the rows after its training rows."""
+"""Validation nodes of Planetoid's public split: the rows after the training rows."""
 
 
 def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
@@ -38,8 +33,8 @@ def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
 
     Args:
         name_or_path: One of :data:`~crossgcn.data.DATASET_NAMES`, or a graph file ending in
-            ``.npz`` (see :mod:`crossgcn.data.graph_file`).
-        seed: Of the generated datasets.
+            ``.npz`` (see :mod:`crossgcn.data.graph`).
+        seed: Seed of the generated datasets.
 
     Returns:
         ``x``, ``edge_index`` (unique, and undirected unless ``directed`` is true), ``y`` (-1
@@ -58,7 +53,7 @@ def load_dataset(name_or_path: str | Path, seed: int = 0) -> Data:
         raise unknown_name("dataset", name, [*DATASET_NAMES, "FILE.npz"])
     if name == "reddit400k-shaped":
         return reddit400k_shaped(seed)
-    if name.startswith("citeseer-cross"):
+    if CATALOGUE[name].origin == "generated":
         order = {"citeseer-cross": 2, "citeseer-cross-3": 3, "citeseer-cross-4": 4}[name]
         return citeseer_cross(order, seed)
     data = read_bundled_citeseer() if name == "citeseer" else read_planetoid(name)
@@ -72,8 +67,8 @@ def citeseer_cross(order: int = 2, seed: int = 0) -> Data:
     The command line uses seed 0; ``crossgcn data get citeseer-cross --seed N --out DIR`` writes
     another draw to a file.
 
-    NOTE[D8]: the paper gives this graph a label rate of 0.036 and the release no
-    script, so results are reported with 20 training nodes per class and with all.
+    NOTE[D8]: the paper's label rate is 0.036, and the release has no script for this graph, so
+    results are reported with 20 training nodes per class and with all.
     """
     data = read_bundled_citeseer()
     generator = torch.Generator().manual_seed(seed)
@@ -91,9 +86,8 @@ def read_bundled_citeseer() -> Data:
 def read_planetoid(name: str) -> Data:
     """Read a Planetoid graph from its eight files, whose SHA-256 is checked first.
 
-    A number in the test range that ``test.index`` leaves out (Citeseer has 15) is a node with
-    edges, without features, and unlabelled like every node whose one-hot label is all zero
-    (``y = -1``).
+    Citeseer's ``test.index`` skips 15 numbers in its range: nodes with edges but without features
+    and labels. Nodes whose one-hot label is all zero are unlabelled (``y = -1``).
 
     Args:
         name: ``"citeseer"``, ``"cora"`` or ``"pubmed"``.
@@ -102,15 +96,12 @@ def read_planetoid(name: str) -> Data:
         ``x`` (sparse CSR, not normalised), ``edge_index`` (undirected, unique, sorted, with
         self-loops), ``y``, ``num_classes``, ``name``, and the public split as ``roles`` [1, N].
     """
-    folder = locate_planetoid(name)
-    x, tx, allx, ty, ally, graph = (
-        _unpickle(folder / f"ind.{name}.{part}")
-        for part in ("x", "tx", "allx", "ty", "ally", "graph")
-    )
-    test = np.loadtxt(folder / f"ind.{name}.test.index", dtype=np.int64)
+    *pickles, test_index = locate_files(name)
+    x, _, tx, ty, allx, ally, graph = map(_unpickle, pickles)
+    test = np.loadtxt(test_index, dtype=np.int64)
     first_test, num_nodes = len(ally), int(test.max()) + 1
 
-    # The last row is empty, and that of the nodes which test.index leaves out.
+    # The nodes that test.index skips get the last row, which is empty.
     row_of_node = np.full(num_nodes, first_test + len(test))
     row_of_node[:first_test] = np.arange(first_test)
     row_of_node[test] = first_test + np.arange(len(test))
@@ -142,7 +133,7 @@ def _unpickle(path: Path) -> Any:
         return _Unpickler(file, encoding="latin1").load()
 
 
-_CALLED = {
+_ALLOWED = {
     "numpy.core.multiarray._reconstruct": np.empty(0).__reduce__()[0],
     "numpy.ndarray": np.ndarray,
     "numpy.dtype": np.dtype,
@@ -153,9 +144,9 @@ _CALLED = {
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads pickles of Python 2 that call nothing but these classes and functions."""
+    """Reads pickles of Python 2 that only use the allowed classes and functions."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if f"{module}.{name}" not in _CALLED:
-            raise pickle.UnpicklingError(f"{module}.{name} is in no file of Planetoid")
-        return _CALLED[f"{module}.{name}"]
+        if f"{module}.{name}" not in _ALLOWED:
+            raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a Planetoid file")
+        return _ALLOWED[f"{module}.{name}"]

@@ -1,10 +1,8 @@
-"""Real graphs of people and places as two tables: nodes and edges, with named columns."""
+"""Real graphs as two tables, nodes and edges, with named columns."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import replace
 from importlib.resources import as_file, files
 from typing import NamedTuple
 
@@ -14,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 from scipy import io, sparse
 
-from crossgcn.data.datasets.catalogue import TABLES, locate_tables
+from crossgcn.data.datasets.catalogue import TABLES, locate_files
 from crossgcn.data.files import read_npz
 from crossgcn.data.graph import is_labelled
-from crossgcn.data.tables.graph import TableGraph, load_tables
+from crossgcn.data.tables.graph import TableGraph, encode_tables, open_tables
 from crossgcn.data.tables.plan import TableChoices, TablePlan
+from crossgcn.data.tables.problems import CheckedTables
 from crossgcn.data.tables.read import make_table
-from crossgcn.data.tables.table import Table
 from crossgcn.errors import unknown_name
 
 STUDENT_COLUMNS = ("status", "gender", "major", "minor", "dorm", "year", "high_school")
@@ -48,7 +46,8 @@ def read_real(name: str) -> RealTables:
     """
     if name not in TABLES:
         raise unknown_name("dataset of tables", name, TABLES)
-    return _READERS[name.partition("/")[0]](name)
+    read, _ = _DATASETS[name.partition("/")[0]]
+    return read(name)
 
 
 def load_real(
@@ -56,13 +55,13 @@ def load_real(
 ) -> TableGraph:
     """Read the tables of a dataset and encode them as a graph.
 
-    Columns that give the target away are left out: of ``us-county`` the names of counties and
-    states, and of ``winner`` and ``democratic_share`` the one that is not the target.
+    Columns that reveal the target are left out: in ``us-county`` the names of counties and states,
+    and ``winner`` or ``democratic_share``, whichever is not the target.
 
     Args:
         name: As for :func:`read_real`.
         target: Column to predict; each dataset has a default.
-        choices: Take columns otherwise than by default, for example
+        choices: Roles of columns that replace the defaults, for example
             ``TableChoices(categorical=("state",))``.
 
     Returns:
@@ -71,59 +70,48 @@ def load_real(
     choices = choices or TableChoices()
     if target is not None:
         choices = choices.model_copy(update={"target": target})
-    nodes, edges, all_choices, roles = prepare_real(name, choices)
-    graph = load_tables(nodes, edges, all_choices)
-    graph = replace(graph, plan=name_defaults(graph.plan, name, choices))
+    tables, roles = open_real(name, choices)
+    graph = encode_tables(tables)
     if roles is not None:
         graph.data.roles = torch.from_numpy(roles) * is_labelled(graph.data.y)
     return graph
 
 
-def prepare_real(
-    name: str, choices: TableChoices
-) -> tuple[Table, Table, TableChoices, NDArray[np.int8] | None]:
-    """Return tables of nodes and of edges, all choices about their columns, and the roles.
+def open_real(name: str, choices: TableChoices) -> tuple[CheckedTables, NDArray[np.int8] | None]:
+    """Return the unchecked tables of a dataset, and its official splits.
 
-    What ``choices`` say about a column replaces the default of that column.
+    Choices for a column replace the dataset's defaults for that column.
     """
-    tables, defaults = read_real(name), _DEFAULTS[name.partition("/")[0]]
+    nodes, edges, roles = read_real(name)
+    _, defaults = _DATASETS[name.partition("/")[0]]
     target = choices.target or TABLES[name].target
-    named = {target, *_named(choices)}
+    named = {target, *(column for column, _ in choices.node_columns())}
     merged = defaults.model_dump() | choices.model_dump(exclude_defaults=True) | {"target": target}
     for kind in ("categorical", "lists", "ignored", "missing"):
         kept = tuple(each for each in getattr(defaults, kind) if each not in named)
         merged[kind] = kept + getattr(choices, kind)
     if choices.name_column is None and defaults.name_column in named:
-        merged["name_column"] = None  # chosen as something else
-    nodes, edges = make_table(tables.nodes, name), make_table(tables.edges, f"{name} (edges)")
-    return nodes, edges, TableChoices(**merged), tables.roles
+        merged["name_column"] = None  # it has another role
+    tables = open_tables(
+        make_table(nodes, name), make_table(edges, f"{name} (edges)"), TableChoices(**merged)
+    )
+    tables.plan = _mark_defaults(tables.plan, f"default of {name}", named)
+    return tables, roles
 
 
-def name_defaults(plan: TablePlan, name: str, choices: TableChoices) -> TablePlan:
-    """Say in a plan what is a default of the dataset, and not among the user's ``choices``."""
-    default = f"default of {name}"
-    columns, ignored = list(plan.columns), []
-    for position, column in enumerate(columns):
-        if column.reason == "as chosen" and column.name not in _named(choices):
-            columns[position] = column.model_copy(update={"reason": default})
+def _mark_defaults(plan: TablePlan, default: str, named: set[str]) -> TablePlan:
+    """Give columns that the user has not named the reason ``default``."""
+    columns, ignored = [], []
+    for column in plan.columns:
+        if column.reason == "as chosen" and column.name not in named:
+            column = column.model_copy(update={"reason": default})
             ignored += [column.name] * (column.kind == "ignored")
-    reasons = [
-        reason.replace(": as chosen", f": {default}")
-        if reason.startswith(("ids", "edges"))
-        else reason
-        for reason in plan.reasons
-    ]
+        columns.append(column)
+    reasons = list(plan.reasons)
     if ignored:
-        reasons.append(
-            f"left out by {default}: {', '.join(ignored)}; include one with --categorical "
-            f"{ignored[0]}"
-        )
+        left_out = f"left out by {default}: {', '.join(ignored)}"
+        reasons.append(f"{left_out}; include one with --categorical {ignored[0]}")
     return plan.model_copy(update={"columns": tuple(columns), "reasons": tuple(reasons)})
-
-
-def _named(choices: TableChoices) -> set[str]:
-    """Return the columns of the node table that choices name."""
-    return {column for column, _ in choices.node_columns()}
 
 
 def _read_us_county(name: str) -> RealTables:
@@ -132,18 +120,18 @@ def _read_us_county(name: str) -> RealTables:
 
 
 def _read_tolokers(name: str) -> RealTables:
-    nodes, graph = locate_tables(name)
+    nodes, graph = locate_files(name)
     arrays = read_npz(graph)
     roles = np.zeros(arrays["train_masks"].shape, np.int8)
     for role, part in enumerate(("train", "val", "test"), 1):
         roles[arrays[f"{part}_masks"]] = role
     edges = pd.DataFrame(arrays["edges"], columns=["source", "target"])
-    # Without na_filter, pandas would take the education "none" for a missing value.
+    # With na_filter, pandas would read the education "none" as a missing value.
     return RealTables(pd.read_csv(nodes, sep="\t", na_filter=False), edges, roles)
 
 
 def _read_facebook(name: str) -> RealTables:
-    (path,) = locate_tables(name)
+    (path,) = locate_files(name)
     content = io.loadmat(path, variable_names=["A", "local_info"], spmatrix=False)
     nodes = pd.DataFrame(content["local_info"], columns=list(STUDENT_COLUMNS)).astype("Int64")
     nodes = nodes.mask(nodes == 0)
@@ -153,39 +141,20 @@ def _read_facebook(name: str) -> RealTables:
 
 
 def _read_twitch(name: str) -> RealTables:
-    edges, games, streamers = locate_tables(name)
+    edges, games, streamers = locate_files(name)
     nodes = pd.read_csv(streamers).drop(columns="id").rename(columns={"new_id": "id"})
     played = json.loads(games.read_bytes())
     nodes["games"] = [sorted(set(played[str(node)])) for node in nodes["id"]]
     return RealTables(nodes, pd.read_csv(edges))
 
 
-_READERS: dict[str, Callable[[str], RealTables]] = {
-    "us-county": _read_us_county,
-    "tolokers": _read_tolokers,
-    "facebook100": _read_facebook,
-    "twitch": _read_twitch,
+_DATASETS = {
+    "us-county": (
+        _read_us_county,
+        TableChoices(name_column="name", ignored=("state", "winner", "democratic_share")),
+    ),
+    "tolokers": (_read_tolokers, TableChoices(missing=("-none",))),
+    "facebook100": (_read_facebook, TableChoices(categorical=STUDENT_COLUMNS)),
+    "twitch": (_read_twitch, TableChoices(lists=("games",))),
 }
-
-_DEFAULTS = {
-    "us-county": TableChoices(
-        id_column="fips",
-        name_column="name",
-        source_column="county",
-        destination_column="neighbour",
-        ignored=("state", "winner", "democratic_share"),
-    ),
-    "tolokers": TableChoices(
-        id_column="id", source_column="source", destination_column="target", missing=("-none",)
-    ),
-    "facebook100": TableChoices(
-        id_column="student",
-        source_column="source",
-        destination_column="target",
-        categorical=STUDENT_COLUMNS,
-    ),
-    "twitch": TableChoices(
-        id_column="id", source_column="from", destination_column="to", lists=("games",)
-    ),
-}
-"""What is known about the columns of each dataset; the target is in the catalogue."""
+"""Reader and default choices of each dataset; the catalogue has the targets."""

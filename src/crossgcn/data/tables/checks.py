@@ -1,8 +1,8 @@
-"""Check tables before training: find what stops it, and what may spoil it.
+"""Check tables before training, for errors that prevent it and warnings about its results.
 
 Each rule is a function that appends problems to
-:class:`~crossgcn.data.tables.problems.CheckedTables`; its docstring names the harm that it
-prevents. A new rule is a function here, named in :data:`RULES`.
+:class:`~crossgcn.data.tables.problems.CheckedTables`; its docstring says what it prevents. To add
+a rule, write a function here and list it in :data:`RULES`.
 """
 
 from __future__ import annotations
@@ -13,21 +13,17 @@ from itertools import compress
 import numpy as np
 import pandas as pd
 
-from crossgcn.data.tables.cells import (
-    MISSING_WORDS,
-    MOST_WEIGHT,
-    find_ambiguous_points,
-    quote,
-)
+from crossgcn.data.tables.cells import MISSING_WORDS, MOST_WEIGHT, find_ambiguous_points, quote
+from crossgcn.data.tables.encode import ColumnKind
 from crossgcn.data.tables.kinds.numeric import MAX_CODES
 from crossgcn.data.tables.labels import MIN_TO_SPLIT, Labels, role_of_values
-from crossgcn.data.tables.plan import ColumnKind
 from crossgcn.data.tables.problems import (
     MISSING,
     UNKNOWN,
     CheckedTables,
     Problem,
     Severity,
+    as_option,
     listed,
     merge_alike,
     show_name,
@@ -38,7 +34,7 @@ Rule = Callable[[CheckedTables], None]
 
 
 def text_encoding(tables: CheckedTables) -> None:
-    """A wrong guess of the encoding turns letters with accents into other categories."""
+    """A wrongly guessed encoding changes letters with accents, and with them categories."""
     for table in filter(None, (tables.nodes, tables.edges)):
         if table.encoding != "UTF-8":
             message = f"the file is not UTF-8, and was read as {table.encoding}"
@@ -47,43 +43,41 @@ def text_encoding(tables: CheckedTables) -> None:
 
 
 def missing_id(tables: CheckedTables) -> None:
-    """Nodes without an id would all be one node."""
-    distinct = tables.nodes.distinct(tables.plan.id_column)
-    rows = distinct.blank[distinct.codes]
-    remedy = "give it one, or delete the row"
-    tables.add("error", "missing-id", "the node has no id", remedy, tables.plan.id_column, rows)
+    """All nodes without an id would count as one node."""
+    ids = tables.ids
+    message, remedy = "the node has no id", "give it one, or delete the row"
+    rows = ids.blank[ids.codes]
+    tables.add("error", "missing-id", message, remedy, tables.plan.id_column, rows)
 
 
 def duplicate_id(tables: CheckedTables) -> None:
-    """With two rows for a node, edges would join either of them."""
-    column = tables.plan.id_column
-    distinct = tables.nodes.distinct(column)
-    rows = pd.Series(distinct.codes).duplicated().to_numpy() & ~distinct.blank[distinct.codes]
-    first = np.argmax(distinct.codes == distinct.codes[np.argmax(rows)])
-    message = f"{{value}} is already the id of row {tables.nodes.row_number(int(first))}"
+    """If two rows have the same id, its edges are ambiguous."""
+    ids = tables.ids
+    rows = pd.Series(ids.codes).duplicated().to_numpy() & ~ids.blank[ids.codes]
+    first = int(np.argmax(ids.codes == ids.codes[np.argmax(rows)]))
+    message = f"{{value}} is already the id of row {tables.nodes.row_number(first)}"
     remedy = "keep one row per node, or choose another column with --id-column"
-    tables.add("error", "duplicate-id", message, remedy, column, rows)
+    tables.add("error", "duplicate-id", message, remedy, tables.plan.id_column, rows)
 
 
 def known_id(tables: CheckedTables) -> None:
-    """A node that the model was trained on would be there twice."""
+    """A node of the training table would occur twice."""
     column = tables.plan.id_column
-    rows = tables.nodes.find(column, tables.known_ids) >= 0
+    message = "the model was trained on {value}"
     remedy = "give new nodes only, or rename it if it is another node"
-    tables.add("error", "known-id", "the model was trained on {value}", remedy, column, rows)
+    rows = tables.nodes.find(column, tables.known_ids) >= 0
+    tables.add("error", "known-id", message, remedy, column, rows)
 
 
 def no_target(tables: CheckedTables) -> None:
-    """With nothing to tell apart, training would fail in the middle or score 100 %."""
+    """With a single class or number, training would fail late or score 100 %."""
     target, labels = tables.plan.target, tables.labels
-    if target is None or labels is None:
-        return
-    is_varied = len(np.unique(labels.values[labels.known])) > 1
-    if not is_varied or labels.num_known < MIN_TO_SPLIT:
+    num_different = len(np.unique(labels.values[labels.known]))
+    if target is not None and (num_different < 2 or labels.num_known < MIN_TO_SPLIT):
+        written = tables.nodes.distinct(target)
         what = "classes" if labels.numbers is None else "different numbers"
-        distinct = tables.nodes.distinct(target)
         message = (
-            f"{distinct.num_present:,} nodes have a label, with {len(distinct.texts_present):,} "
+            f"{written.num_present:,} nodes have a label, with {len(written.texts_present):,} "
             f"{what} in all: two {what} are needed, and nodes of each to train, to validate and to "
             "test"
         )
@@ -92,9 +86,9 @@ def no_target(tables: CheckedTables) -> None:
 
 
 def rare_classes(tables: CheckedTables) -> None:
-    """A class of two nodes cannot train, validate and test; what is done with it must be said."""
-    plan, labels = tables.plan, tables.labels
-    if plan.target is None or labels is None or labels.numbers is not None:
+    """A class of two nodes cannot have training, validation and test nodes."""
+    plan = tables.plan
+    if plan.target is None or plan.task == "regression":
         return
     classes = Labels.of(tables.nodes.distinct(plan.target))
     rare, minimum = classes.find_rare()
@@ -106,13 +100,12 @@ def rare_classes(tables: CheckedTables) -> None:
     if plan.rare_classes == "drop":
         severity = "warning"
         remedy = "their labels are left out: add nodes, or write one class other in their place"
-    rows = np.append(rare, False)[classes.codes]  # -1, no class, is the last
-    count = int(rare.sum())
-    tables.add(severity, "rare-classes", message, remedy, plan.target, rows, count=count)
+    rows = np.append(rare, False)[classes.codes]  # -1 (no class) indexes the appended False
+    tables.add(severity, "rare-classes", message, remedy, plan.target, rows)
 
 
 def unknown_split(tables: CheckedTables) -> None:
-    """A typo would take nodes out of the user's own split."""
+    """A typo would remove nodes from the user's split."""
     column = tables.plan.split_column
     if column is not None:
         distinct = tables.nodes.distinct(column)
@@ -125,53 +118,50 @@ def unknown_split(tables: CheckedTables) -> None:
 def unfilled_split(tables: CheckedTables) -> None:
     """A split without training, validation or test nodes, or classes, cannot be scored."""
     column, labels = tables.plan.split_column, tables.labels
-    if column is None or labels is None:
+    if column is None or tables.plan.target is None:
         return
     distinct = tables.nodes.distinct(column)
     roles = np.where(labels.known, role_of_values(distinct)[distinct.codes], 0)
     for role, word in enumerate(("train", "validation", "test"), 1):
-        codes = labels.codes[roles == role]
-        absent = sorted(set(range(len(labels.names))) - set(codes.tolist()))
-        if len(codes) == 0:
-            message = f"no labelled node is for {word}"
-            remedy = (
-                f"write {word} for some of the nodes, or delete the column to have splits drawn"
-            )
-        elif absent:
-            message = f"class {quote(labels.names[absent[0]])} has no node for {word}"
-            remedy = f"write {word} for some of them, or leave their target empty"
-        else:
+        counts = np.bincount(labels.codes[roles == role], minlength=len(labels.names))
+        if counts.all():
             continue
+        message = f"class {quote(labels.names[int(np.argmin(counts))])} has no node for {word}"
+        remedy = f"write {word} for some of them, or leave their target empty"
+        if not counts.any():
+            message = f"no labelled node is for {word}"
+            remedy = f"write {word} for some nodes, or delete the column to have splits drawn"
         tables.add("error", "unfilled-split", message, remedy, column)
 
 
 def gives_target_away(tables: CheckedTables) -> None:
-    """A column that is known only once the target is makes every score look perfect."""
+    """A column derived from the target makes every score look perfect (target leakage)."""
     labels = tables.labels
-    if labels is None or labels.num_known < 20:
+    if labels.num_known < 20:
         return
-    remedy = "leave it out with --ignore {column} if it is known only once the target is"
     for column in tables.plan.features:
         distinct = tables.nodes.distinct(column.name)
         if labels.numbers is None:
-            told, is_told = _share_told(distinct, column.kind, labels)
-            message = f"the column alone tells the class of {100 * told:.0f} % of the nodes"
+            share, is_suspicious = _share_predicted(distinct, column.kind, labels)
+            message = f"the column alone tells the class of {100 * share:.0f} % of the nodes"
         elif column.kind == "numeric":
             both = pd.DataFrame({"column": distinct.numbers[distinct.codes], "y": labels.numbers})
             of_both = both.corr("spearman", min_periods=labels.num_known // 2).to_numpy()
-            is_told = abs(of_both[0, 1]) > 0.995
+            is_suspicious = abs(of_both[0, 1]) > 0.995
             message = f"the column alone tells the number: ranks correlate by {of_both[0, 1]:.4f}"
         else:
             continue
-        if is_told:
+        if is_suspicious:
+            option = f"--ignore {as_option(column.name)}"
+            remedy = f"leave it out with {option} if it is not known before the target"
             tables.add("warning", "gives-target-away", message, remedy, column.name)
 
 
-def _share_told(distinct: Distinct, kind: ColumnKind, labels: Labels) -> tuple[float, bool]:
-    """Return the share of nodes whose class the column tells, and whether that is suspicious.
+def _share_predicted(distinct: Distinct, kind: ColumnKind, labels: Labels) -> tuple[float, bool]:
+    """Return the share of nodes whose class the column predicts, and whether it is suspicious.
 
-    A node's class is told if it is the most frequent one among the other nodes with its value;
-    numbers are cut into ranges of as many nodes. A border between two classes may cost a range.
+    The prediction is the most frequent class among the other nodes with the same value. Numbers
+    are binned into ranges with equally many nodes; each border between classes may cost a range.
     """
     known, num_borders = labels.known, len(labels.names) - 1
     minority = labels.num_known - int(labels.counts.max())
@@ -186,9 +176,9 @@ def _share_told(distinct: Distinct, kind: ColumnKind, labels: Labels) -> tuple[f
         codes = pd.factorize(values)[0].astype(np.int64)[distinct.codes[known]]
     nodes = pd.crosstab(codes, labels.codes[known]).to_numpy()
     second, best = np.pad(np.sort(nodes, axis=1), ((0, 0), (1, 0)))[:, -2:].T
-    num_told = int(best[best - 1 > second].sum())
-    share = num_told / labels.num_known
-    return share, minority > 0 and labels.num_known - num_told <= allowed
+    num_right = int(best[best - 1 > second].sum())
+    is_suspicious = minority > 0 and labels.num_known - num_right <= allowed
+    return num_right / labels.num_known, is_suspicious
 
 
 def no_feature(tables: CheckedTables) -> None:
@@ -203,7 +193,7 @@ def no_feature(tables: CheckedTables) -> None:
 
 
 def wrong_cell(tables: CheckedTables) -> None:
-    """Text among numbers, dates or flags would count as missing without a word."""
+    """Text among numbers, dates or flags would silently count as missing."""
     for encoder in tables.encoder.columns:
         distinct = tables.nodes.distinct(encoder.column)
         for wrong, message, remedy in encoder.find_wrong(distinct):
@@ -215,21 +205,21 @@ def wrong_cell(tables: CheckedTables) -> None:
 
 
 def wrong_target(tables: CheckedTables) -> None:
-    """A node whose number is not one would silently not train."""
-    target, labels = tables.plan.target, tables.labels
-    if target is not None and labels is not None and labels.numbers is not None:
+    """A node whose target is not a number would silently be left out of training."""
+    target = tables.plan.target
+    if target is not None and tables.plan.task == "regression":
         distinct = tables.nodes.distinct(target)
-        wrong = ~np.isfinite(distinct.numbers) & ~distinct.missing
-        message = "{value} is not a finite number"
+        rows = (~np.isfinite(distinct.numbers) & ~distinct.missing)[distinct.codes]
         remedy = (
             "write a number such as 1234.5, leave the cell empty, or give --task classification "
             "to predict classes"
         )
-        tables.add("error", "wrong-target", message, remedy, target, wrong[distinct.codes])
+        message = "{value} is not a finite number"
+        tables.add("error", "wrong-target", message, remedy, target, rows)
 
 
 def ambiguous_value(tables: CheckedTables) -> None:
-    """6.059 between thousands would be read as 6."""
+    """6.059 could mean 6059, and would be read as about 6."""
     for column in tables.plan.features:
         distinct = tables.nodes.distinct(column.name)
         if column.kind == "numeric" and not distinct.typed and distinct.style.decimal == ".":
@@ -243,7 +233,7 @@ def ambiguous_value(tables: CheckedTables) -> None:
 
 
 def missing_word(tables: CheckedTables) -> None:
-    """The education "none" is a category, and would silently be a missing value."""
+    """A category such as the education "none" would silently be a missing value."""
     plan, nodes = tables.plan, tables.nodes
     names = [column.name for column in plan.features if column.kind == "categorical"]
     if plan.task == "classification" and plan.target is not None:
@@ -281,46 +271,46 @@ def mixed_column(tables: CheckedTables) -> None:
             )
             remedy = (
                 "name words for missing values with --missing and take the rest as numbers with "
-                "--numeric {column}, or split the column"
+                f"--numeric {as_option(column.name)}, or split the column"
             )
             rows = (~is_number & ~distinct.missing)[distinct.codes]
             tables.add("warning", "mixed-column", message, remedy, column.name, rows)
 
 
-def edge_ends(tables: CheckedTables) -> None:
-    """An edge to an id that no node has would be lost, or join the wrong node."""
-    edges, plan, ends = tables.edges, tables.plan, tables.ends
-    if edges is None or plan.source_column is None:
-        return
-    columns = (plan.source_column, str(plan.destination_column))
+def missing_edge_end(tables: CheckedTables) -> None:
+    """An edge needs two ends."""
     message, remedy = "the edge has only one end", "name a node, or delete the row"
-    for column, rows in zip(columns, ends == MISSING, strict=True):
-        tables.add("error", "missing-edge-end", message, remedy, column, rows, table=edges)
-    unknown = ends == UNKNOWN
-    count, an_id = int(unknown.sum()), quote(tables.nodes.distinct(plan.id_column).values[0])
+    for column, rows in zip(tables.end_columns, tables.ends == MISSING, strict=True):
+        tables.add("error", "missing-edge-end", message, remedy, column, rows, table=tables.edges)
+
+
+def unknown_edge_end(tables: CheckedTables) -> None:
+    """An edge to an unknown id would be lost, or join the wrong node."""
+    plan, ends = tables.plan, tables.ends
+    count, an_id = int((ends == UNKNOWN).sum()), quote(tables.ids.values[0])
     message = (
-        f"{{value}} is not a node: {count:,} of {unknown.size:,} ends of edges are not in column "
+        f"{{value}} is not a node: {count:,} of {ends.size:,} ends of edges are not in column "
         f"{show_name(plan.id_column)} of {tables.nodes.name}, which has ids such as {an_id}"
     )
     if tables.trained:
         message += f", nor among the {len(tables.known_ids):,} nodes trained on"
     severity: Severity = "error"
-    if 2 * count > unknown.size:
+    if 2 * count > ends.size:
         remedy = (
-            "write the ids alike in both tables, or name the right columns with --id-column, "
+            "use the same ids in both tables, or name the right columns with --id-column, "
             "--source-column and --destination-column"
         )
-    elif plan.unknown_ids == "refuse":
+    elif plan.unknown_ids == "drop":
+        severity, remedy = "warning", "such edges are left out; add the node, or correct the id"
+    else:
         remedy = "add the node, correct the id, or delete the edge"
         remedy += "" if tables.trained else "; --unknown-ids drop leaves such edges out"
-    else:
-        severity, remedy = "warning", "such edges are left out; add the node, or correct the id"
-    for column, rows in zip(columns, unknown, strict=True):
-        tables.add(severity, "unknown-edge-end", message, remedy, column, rows, table=edges)
+    for column, rows in zip(tables.end_columns, ends == UNKNOWN, strict=True):
+        tables.add(severity, "unknown-edge-end", message, remedy, column, rows, table=tables.edges)
 
 
 def bad_edge_weight(tables: CheckedTables) -> None:
-    """Neighbours are averaged by weight, so weights are numbers from 0 on."""
+    """Means over neighbours need weights that are not negative."""
     if tables.weights is not None:
         message = f"{{value}} is not a weight from 0 to {MOST_WEIGHT:g}"
         remedy = "write a number, 1 for an ordinary edge, or delete the row"
@@ -330,7 +320,7 @@ def bad_edge_weight(tables: CheckedTables) -> None:
 
 
 def repeated_edge(tables: CheckedTables) -> None:
-    """An edge that is listed twice counts once, and edges have no direction."""
+    """A repeated edge counts once, in whichever direction it is listed."""
     ends = tables.ends
     proper = (ends >= 0).all(axis=0) & (ends[0] != ends[1])
     forward = pd.DataFrame(ends.T).duplicated().to_numpy() & proper
@@ -343,33 +333,37 @@ def repeated_edge(tables: CheckedTables) -> None:
 
 
 def isolated_node(tables: CheckedTables) -> None:
-    """Nodes without edges are usually a sign of lost edges or of ids written otherwise."""
-    if tables.edges is None:
-        return
-    ids = tables.nodes.distinct(tables.plan.id_column)
-    degrees = np.bincount(tables.pairs.ravel(), minlength=len(ids.values))
-    rows = ((degrees == 0) & ~ids.blank)[ids.codes]
-    message = "{value} has no edges: only its own columns are used"
-    remedy, column = "add its edges if it should have some", tables.plan.id_column
-    tables.add("warning", "isolated-node", message, remedy, column, rows)
+    """Nodes without edges are usually a sign of lost edges or of ids in another format."""
+    if tables.edges is not None:
+        ids = tables.ids
+        degrees = np.bincount(tables.pairs.ravel(), minlength=len(ids.values))
+        rows = ((degrees == 0) & ~ids.blank)[ids.codes]
+        message = "{value} has no edges: only its own columns are used"
+        remedy, column = "add its edges if it should have some", tables.plan.id_column
+        tables.add("warning", "isolated-node", message, remedy, column, rows)
 
 
 RULES: tuple[Rule, ...] = (
     *(text_encoding, missing_id, duplicate_id, no_target, rare_classes, unknown_split),
     *(unfilled_split, gives_target_away, no_feature, wrong_cell, wrong_target, ambiguous_value),
-    *(missing_word, mixed_column, edge_ends, bad_edge_weight, repeated_edge, isolated_node),
+    *(missing_word, mixed_column, missing_edge_end, unknown_edge_end, bad_edge_weight),
+    *(repeated_edge, isolated_node),
 )
-"""All rules, in the order of their problems; without edges, those about edges find nothing."""
+"""All rules, in the order in which their problems are listed."""
 
 
 NEW_NODES: tuple[Rule, ...] = (
-    *(missing_id, duplicate_id, known_id, wrong_cell, edge_ends, bad_edge_weight),
+    *(missing_id, duplicate_id, known_id, wrong_cell, missing_edge_end, unknown_edge_end),
+    bad_edge_weight,
 )
 """The rules for new nodes of a trained model."""
 
 
 def check_tables(tables: CheckedTables, rules: Sequence[Rule] = RULES) -> list[Problem]:
-    """Return the problems of the tables: errors first, each severity in order of the rules."""
+    """Return the problems of the tables, errors first, otherwise in the order of the rules."""
+    tables.problems = []
     for rule in rules:
         rule(tables)
-    return sorted(merge_alike(tables.problems), key=lambda problem: problem.severity != "error")
+    merged = merge_alike(tables.problems)
+    tables.problems = sorted(merged, key=lambda problem: problem.severity != "error")
+    return tables.problems

@@ -1,17 +1,17 @@
-"""Encode a table of nodes as a matrix of named features, each kind of column in its way.
+"""Encode a table of nodes as a matrix of named features.
 
-A new kind is a file in ``kinds`` with a function that detects it and a subclass of
-:class:`~crossgcn.data.tables.kinds.base.ColumnEncoder`; this file names the kind, its encoder and
-both functions.
+To add a kind of column, write a file in ``kinds`` with a function that detects the kind and a
+subclass of :class:`~crossgcn.data.tables.kinds.base.ColumnEncoder`, and name both in this file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 from scipy import sparse
 
@@ -21,6 +21,7 @@ from crossgcn.data.tables.kinds.base import Unseen
 from crossgcn.data.tables.kinds.date import DateEncoder, infer_date
 from crossgcn.data.tables.kinds.numeric import NumberEncoder, infer_numeric
 from crossgcn.data.tables.kinds.words import (
+    MIN_COUNT,
     FlagEncoder,
     WordEncoder,
     infer_categorical,
@@ -28,25 +29,24 @@ from crossgcn.data.tables.kinds.words import (
     infer_list,
 )
 from crossgcn.data.tables.table import Distinct, Table
-from crossgcn.errors import BadInput
 
 if TYPE_CHECKING:
-    from crossgcn.data.tables.plan import TablePlan
+    from crossgcn.data.tables.plan import ColumnPlan, TablePlan
 
-FeatureKind = Literal["categorical", "flag", "numeric", "date", "list"]
+ColumnKind = Literal[
+    "id", "target", "split", "ignored", "categorical", "flag", "numeric", "date", "list"
+]
 
 AnyEncoder = Annotated[
     WordEncoder | FlagEncoder | NumberEncoder | DateEncoder, Field(discriminator="kind")
 ]
 
-FIT: dict[str, Callable[[str, Distinct], AnyEncoder]] = {
-    "categorical": WordEncoder.fit_categories,
-    "flag": FlagEncoder.fit,
-    "numeric": NumberEncoder.fit,
-    "date": DateEncoder.fit,
-    "list": WordEncoder.fit_lists,
+OTHER_ENCODERS: dict[str, type[FlagEncoder | NumberEncoder | DateEncoder]] = {
+    "flag": FlagEncoder,
+    "numeric": NumberEncoder,
+    "date": DateEncoder,
 }
-"""How an encoder is fitted to a column of each kind."""
+"""Encoders of the kinds that do not hold words."""
 
 
 def infer_kind(name: str, distinct: Distinct) -> tuple[str, str]:
@@ -73,8 +73,8 @@ class TableEncoder(BaseModel):
     """Encodes the columns of a table; fitted once, it encodes every table in the same way.
 
     Attributes:
-        version: Of the saved form.
-        columns: In the order of the features.
+        version: Version of the saved format.
+        columns: Encoders of the columns, in the order of the features.
         missing: Words for a missing value, in lower case.
     """
 
@@ -86,15 +86,9 @@ class TableEncoder(BaseModel):
 
     @classmethod
     def fit(cls, nodes: Table, plan: TablePlan) -> TableEncoder:
-        """Fit an encoder to each column, whatever the order of rows; labels are not used."""
+        """Fit an encoder to each column; labels and the order of rows have no effect."""
         nodes = plan.with_missing_words(nodes)
-        columns: list[AnyEncoder] = []
-        for column in plan.features:
-            distinct = nodes.distinct(column.name)
-            if column.kind == "categorical" and column.chosen:  # every category counts
-                columns.append(WordEncoder.fit_categories(column.name, distinct, 1))
-            else:
-                columns.append(FIT[column.kind](column.name, distinct))
+        columns = [_fit_column(column, nodes.distinct(column.name)) for column in plan.features]
         return cls(columns=tuple(columns), missing=tuple(sorted(nodes.missing_words)))
 
     @cached_property
@@ -107,42 +101,41 @@ class TableEncoder(BaseModel):
     def transform(self, nodes: Table) -> sparse.csr_array:
         """Return the features of each row, float32 ``[rows, features]``, sorted within rows.
 
-        Columns are found by their headers; other columns are ignored. Cells that are not the
-        numbers, dates or flags they should be count as missing. Refuse a missing column.
+        Columns are found by their headers; other columns are ignored. Invalid numbers, dates and
+        flags count as missing. A missing column raises an error.
         """
         nodes = nodes.with_missing_words(self.missing)
-        headers = set(nodes.columns)
-        absent = [column.column for column in self.columns if column.column not in headers]
-        if absent:
-            raise BadInput(
-                f"{nodes.name}: column {absent[0]!r} is missing ({len(absent)} of the "
-                f"{len(self.columns)} that features are made of); add it, with empty cells where "
-                "it is not known"
-            )
         blocks: list[Any] = [sparse.coo_array((len(nodes), 0), dtype=np.float32)]
-        # Entries only: the row starts of two thousand flags would be a dense matrix.
+        # COO, because the row offsets of thousands of CSR blocks would fill a dense matrix.
         for column in self.columns:
-            distinct = nodes.distinct(column.column)
+            distinct = nodes.distinct(nodes.require(column.column))
             blocks.append(column.encode_values(distinct)[distinct.codes].tocoo())
         features = sparse.csr_array(sparse.hstack(blocks))
         features.eliminate_zeros()
         return features
 
     def find_unseen(self, nodes: Table) -> tuple[Unseen, ...]:
-        """Return the values that the training table did not have, one entry per column."""
+        """Return the values that are not in the training table, one entry per column."""
         nodes = nodes.with_missing_words(self.missing)
-        found = (column.find_unseen(nodes.distinct(column.column)) for column in self.columns)
-        return tuple(unseen for unseen in found if unseen is not None)
+        words = [column for column in self.columns if isinstance(column, WordEncoder)]
+        found = [column.find_unseen(nodes.distinct(column.column)) for column in words]
+        return tuple(filter(None, found))
+
+
+def _fit_column(column: ColumnPlan, distinct: Distinct) -> AnyEncoder:
+    """Fit the encoder of a column's kind; chosen categories keep even rare values."""
+    if column.kind in OTHER_ENCODERS:
+        return OTHER_ENCODERS[column.kind].fit(column.name, distinct)
+    is_list = column.kind == "list"
+    min_count = 1 if column.chosen and not is_list else MIN_COUNT
+    return WordEncoder.fit(column.name, distinct, is_list=is_list, min_count=min_count)
 
 
 def _make_unique(names: list[str]) -> tuple[str, ...]:
     """Number repeated names: ``a=b``, then ``a=b (2)``."""
-    given = set(names)
-    unique: dict[str, None] = {}
-    for name in names:
-        unused, number = name, 1
-        while unused in unique or (number > 1 and unused in given):
-            number += 1
-            unused = f"{name} ({number})"
-        unique[unused] = None
+    taken, unique = set(names), []
+    for name, is_repeated in zip(names, pd.Index(names).duplicated(), strict=True):
+        numbered = (f"{name} ({number})" for number in count(2))
+        unique.append(next(each for each in numbered if each not in taken) if is_repeated else name)
+        taken.add(unique[-1])
     return tuple(unique)

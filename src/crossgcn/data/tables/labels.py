@@ -13,21 +13,18 @@ from crossgcn.data.tables.cells import SPLIT_WORDS, plain_id
 from crossgcn.data.tables.plan import TablePlan
 from crossgcn.data.tables.table import Distinct, Mask, Table
 
-MIN_PER_CLASS = 10
-"""A class of fewer nodes is rare, if enough classes are not."""
-
-MIN_TO_SPLIT = 3
-"""One node each to train, to validate and to test: a class of fewer nodes is always rare."""
+MIN_PER_CLASS = 10  # classes of fewer nodes are rare, unless fewer than two would be left
+MIN_TO_SPLIT = 3  # one node each to train, to validate and to test
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What is to be predicted of each node: its class or its number.
+    """The target of each node: a class or a number.
 
     Attributes:
-        codes: The class; -1 where a node has none. If numbers are predicted, 0 where one is known.
-        names: Of the classes; if numbers are predicted, of the target.
-        numbers: Float64, NaN where unknown; None if classes are predicted.
+        codes: Class of each node; -1 where it is unknown. For numbers, 0 where one is known.
+        names: Names of the classes; for numbers, the name of the target column.
+        numbers: Float64, NaN where unknown; None for classes.
     """
 
     codes: NDArray[np.int64]
@@ -36,20 +33,18 @@ class Labels:
 
     @classmethod
     def of(cls, target: Distinct) -> Labels:
-        """Read the classes of a target column: numbers are in order of size, text of the alphabet.
+        """Read the classes of a target column, sorted by value if they are numbers, else by name.
 
-        Surrounding space is ignored, and ``1.0`` is the class ``1`` if ``1`` is written as well.
+        Surrounding space is ignored, and ``1.0`` is the class ``1`` if ``1`` occurs as well.
         """
         written = target.texts_present
-        plain = {text: plain_id(text) for text in written}
-        name_of = {text: plain[text] if plain[text] in written else text for text in written}
-        size = dict.fromkeys(written, 0.0)
-        if not np.isnan(target.numbers[~target.missing]).any():
-            size = dict(zip(target.texts, target.numbers.tolist(), strict=True))
-        names = sorted(set(name_of.values()), key=lambda name: (size[name], name))
+        name_of = {text: plain_id(text) if plain_id(text) in written else text for text in written}
+        number = dict(zip(target.texts, target.numbers.tolist(), strict=True))
+        are_numbers = not np.isnan(target.numbers[~target.missing]).any()
+        keys = {name: (number[name] if are_numbers else 0.0, name) for name in name_of.values()}
+        names = sorted(keys, key=lambda name: keys[name])
         code_of = {name: code for code, name in enumerate(names)}
-        pairs = zip(target.texts, target.missing, strict=True)
-        codes = [-1 if is_missing else code_of[name_of[text]] for text, is_missing in pairs]
+        codes = [code_of.get(name_of.get(text, ""), -1) for text in target.texts]
         return cls(np.array(codes, np.int64)[target.codes], tuple(names))
 
     @property
@@ -75,8 +70,8 @@ class Labels:
     def find_rare(self) -> tuple[Mask, int]:
         """Return which classes have too few nodes, and how many nodes a class needs.
 
-        A class needs :data:`MIN_PER_CLASS` nodes; in small tables, of which less than two classes
-        would be left, :data:`MIN_TO_SPLIT`.
+        A class needs ``MIN_PER_CLASS`` nodes, or ``MIN_TO_SPLIT`` in tables where fewer than two
+        classes have that many.
         """
         is_enough = int((self.counts >= MIN_PER_CLASS).sum()) >= 2
         minimum = MIN_PER_CLASS if is_enough else MIN_TO_SPLIT
@@ -90,7 +85,7 @@ class Labels:
 
 
 def read_labels(nodes: Table, plan: TablePlan) -> Labels:
-    """Return what is to be predicted of each node; nothing without a target."""
+    """Return the target of each node; all are unknown without a target column."""
     if plan.target is None:
         return Labels(np.full(len(nodes), -1, np.int64), ())
     target = nodes.distinct(plan.target)
@@ -102,7 +97,7 @@ def read_labels(nodes: Table, plan: TablePlan) -> Labels:
 
 
 def role_of_values(split: Distinct) -> NDArray[np.int8]:
-    """Return the role that each different value names: 0 for a missing one, -1 for none."""
+    """Return the role of each distinct value: 0 if it is missing, -1 if it names no role."""
     roles = [SPLIT_WORDS.get(text.lower(), -1) for text in split.texts]
     return np.where(split.missing, 0, np.array(roles, np.int8)).astype(np.int8)
 
@@ -110,7 +105,7 @@ def role_of_values(split: Distinct) -> NDArray[np.int8]:
 def read_roles(nodes: Table, column: str | None, labels: Labels) -> NDArray[np.int8] | None:
     """Return the role of each node as one split, int8 ``[1, nodes]``: 0 for no role.
 
-    Nodes without a label have no role. Without a column there are no roles.
+    Nodes without a label have no role. Without a split column, return None.
     """
     if column is None:
         return None

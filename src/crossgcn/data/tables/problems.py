@@ -1,4 +1,4 @@
-"""Problems of tables: what they hold, how they are written, and the tables they are about."""
+"""Problems found in tables, and the tables that rules check."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
@@ -16,15 +17,15 @@ from crossgcn.data.tables.cells import MAX_VALUE_LENGTH, quote
 from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.labels import Labels, read_labels
 from crossgcn.data.tables.plan import TablePlan
-from crossgcn.data.tables.table import Mask, Table
+from crossgcn.data.tables.table import Distinct, Mask, Table
 
 Severity = Literal["error", "warning"]
 
 MAX_COLUMNS_SHOWN = 3
-"""The same problem in more columns is reported once."""
+"""A problem in more columns than this is reported once."""
 
-MISSING, UNKNOWN = -1, -2
-"""In place of the position of a node: an end of an edge that is empty, or no node."""
+UNKNOWN, MISSING = -1, -2
+"""Numbers of edge ends that are not a node, or are empty."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Problem:
         kind: Name of the rule: ``duplicate-id``.
         message: What is wrong, in one sentence, without file, row and remedy.
         remedy: What to do, as an instruction.
-        row: As a spreadsheet counts, the header being row 1; None for a whole column or table.
-        count: Number of such cells; ``row`` is the first.
+        row: Row number of the first such cell in the file; None for a whole column or table.
+        count: Number of such cells.
     """
 
     kind: str
@@ -58,7 +59,7 @@ class Problem:
 
     @property
     def statement(self) -> str:
-        """What is wrong, and how often if more than once."""
+        """The message, with the count if it is above 1."""
         return self.message if self.count == 1 else f"{self.message} ({self.count:,} such)"
 
     def describe(self) -> str:
@@ -68,12 +69,12 @@ class Problem:
 
 @dataclass
 class CheckedTables:
-    """The tables that rules look at, and the problems they append.
+    """The tables that rules check, and the problems that rules append.
 
     Attributes:
-        nodes: With the plan's words for a missing value.
-        trained: The encoder of a trained model, if the tables are of new nodes.
-        known_ids: The nodes it was trained on.
+        nodes: The node table, with the plan's words for a missing value.
+        trained: The encoder of a trained model, if the tables hold new nodes.
+        known_ids: Ids of the nodes that the model was trained on.
     """
 
     nodes: Table
@@ -94,61 +95,59 @@ class CheckedTables:
         remedy: str,
         column: str | None = None,
         rows: Mask | None = None,
-        *,
         table: Table | None = None,
-        count: int | None = None,
     ) -> None:
-        """Append a problem at the first of the rows, or of the whole column or table.
+        """Append a problem of the first true row; without ``rows``, of the whole column or table.
 
-        Nothing is appended if ``rows`` are given and none is true. ``{value}`` in the texts
-        stands for the cell, ``{column}`` for the column as an option takes it.
-
-        Args:
-            table: The nodes by default.
-            count: The number of rows by default.
+        If no row is true, nothing is appended. ``{value}`` in the message becomes the cell.
+        ``table`` is the node table by default.
         """
         table = table or self.nodes
-        row = value = None
-        if rows is not None:
-            if not rows.any():
-                return
-            first = int(np.argmax(rows))
-            row, count = table.row_number(first), count or int(rows.sum())
-            value = None if column is None else str(table.frame[column].iloc[first])
-        shown = {
-            "{value}": "" if value is None else quote(value),
-            "{column}": "" if column is None else shlex.quote(column.replace(",", "\\,")),
-        }
-        for mark, text in shown.items():
-            message, remedy = message.replace(mark, text), remedy.replace(mark, text)
+        if rows is None:
+            row, value, count = None, None, 1
+        elif rows.any():
+            first, count = int(np.argmax(rows)), int(rows.sum())
+            row, value = table.row_number(first), str(table.frame[column].iloc[first])
+            message = message.replace("{value}", quote(value))
+        else:
+            return
         self.problems.append(
-            Problem(kind, severity, table.name, message, remedy, row, column, value, count or 1)
+            Problem(kind, severity, table.name, message, remedy, row, column, value, count)
         )
 
     @cached_property
     def encoder(self) -> TableEncoder:
-        """How columns become features."""
+        """The encoder of the columns."""
         return self.trained or TableEncoder.fit(self.nodes, self.plan)
 
     @cached_property
-    def labels(self) -> Labels | None:
-        """What is to be predicted, without rare classes."""
-        return None if self.plan.target is None else read_labels(self.nodes, self.plan)
+    def labels(self) -> Labels:
+        """The target of each node, without rare classes if the plan drops them."""
+        return read_labels(self.nodes, self.plan)
+
+    @property
+    def ids(self) -> Distinct:
+        """The ids of the nodes."""
+        return self.nodes.distinct(self.plan.id_column)
+
+    @property
+    def end_columns(self) -> tuple[str | None, str | None]:
+        """The columns of both ends of an edge."""
+        return self.plan.source_column, self.plan.destination_column
 
     @cached_property
     def ends(self) -> NDArray[np.int64]:
-        """The node at each end of an edge: ``[2, edges]``.
+        """Node number of each end of an edge, ``[2, edges]``.
 
-        Known nodes come first, then the different ids of the table, which are its rows.
+        Known nodes come first, then the distinct ids of the node table, in the order of its rows.
         """
-        if self.edges is None or self.plan.source_column is None:
+        if self.edges is None:
             return np.empty((2, 0), np.int64)
-        ids = [*self.known_ids, *self.nodes.distinct(self.plan.id_column).values]
+        ids = [*self.known_ids, *self.ids.values]
         found = []
-        for column in (self.plan.source_column, str(self.plan.destination_column)):
-            distinct = self.edges.distinct(self.edges.require(column))
-            nodes = self.edges.find(column, ids)
-            nodes[nodes < 0] = UNKNOWN
+        for column in self.end_columns:
+            distinct = self.edges.distinct(self.edges.require(str(column)))
+            nodes = self.edges.find(str(column), ids)
             found.append(np.where(distinct.blank[distinct.codes], MISSING, nodes))
         return np.stack(found)
 
@@ -168,22 +167,19 @@ class CheckedTables:
 
     @cached_property
     def pairs(self) -> NDArray[np.int64]:
-        """Each pair of different neighbours once: ``[2, pairs]``."""
+        """Each pair of neighbours once, without self-loops, ``[2, pairs]``."""
         low, high = np.sort(self.usable_edges()[0], axis=0)
-        span = len(self.known_ids) + len(self.nodes)
-        return np.stack(np.divmod(pd.unique(low * span + high), span))
+        num_nodes = len(self.known_ids) + len(self.nodes)
+        return np.stack(np.divmod(pd.unique(low * num_nodes + high), num_nodes))
 
     def measure_homophily(self) -> dict[str, float] | None:
-        """Return how alike neighbours are, or None where no edge joins two labelled nodes.
+        """Return the homophily of edges between labelled nodes, or None if there are none.
 
-        For classes, ``same_class`` is the share of edges that join equal ones, and ``chance``
-        that share among random edges between nodes of the same degrees. For numbers,
-        ``correlation`` is that of the two ends. ``edges`` counts the edges that join labelled
-        nodes.
+        For classes, ``same_class`` is the share of edges between nodes of equal class, and
+        ``chance`` the share expected for random edges with the same degrees. For numbers,
+        ``correlation`` is the correlation of both ends. ``edges`` is the number of edges.
         """
         labels = self.labels
-        if labels is None:
-            return None
         ends = self.pairs[:, labels.known[self.pairs].all(axis=0)]
         num_edges = ends.shape[1]
         if num_edges == 0:
@@ -195,39 +191,39 @@ class CheckedTables:
             return {"edges": num_edges, "correlation": float(np.corrcoef(numbers)[0, 1])}
         classes = labels.codes[ends]
         mix = np.bincount(classes.ravel(), minlength=len(labels.names)) / (2 * num_edges)
-        return {
-            "edges": num_edges,
-            "same_class": float((classes[0] == classes[1]).mean()),
-            "chance": float((mix**2).sum()),
-        }
+        same_class, chance = float((classes[0] == classes[1]).mean()), float((mix**2).sum())
+        return {"edges": num_edges, "same_class": same_class, "chance": chance}
 
 
 def merge_alike(problems: list[Problem]) -> list[Problem]:
     """Report the same problem in many columns once."""
     merged: list[Problem] = []
-    for problem in problems:
-        same = [each for each in problems if (each.kind, each.file) == (problem.kind, problem.file)]
-        if len(same) <= MAX_COLUMNS_SHOWN:
-            merged.append(problem)
-        elif problem is same[0]:
+    for _, group in groupby(problems, key=lambda problem: (problem.kind, problem.file)):
+        same = list(group)
+        if len(same) > MAX_COLUMNS_SHOWN:
             likewise = listed([show_name(each.column or "") for each in same[1:]])
-            message = f"{problem.message}; likewise columns {likewise}"
-            merged.append(replace(problem, message=message, count=sum(each.count for each in same)))
+            message = f"{same[0].message}; likewise columns {likewise}"
+            same = [replace(same[0], message=message, count=sum(each.count for each in same))]
+        merged += same
     return merged
 
 
 def listed(names: list[str]) -> str:
-    """Return ``a, b, c``; of many names the first ten, and how many there are more."""
+    """Return ``a, b, c``; after ten names, the number of the others."""
     more = f" and {len(names) - 10:,} more" * (len(names) > 10)
     return ", ".join(names[:10]) + more
 
 
+def as_option(column: str) -> str:
+    """Quote the name of a column for an option of the command line."""
+    return shlex.quote(column.replace(",", "\\,"))
+
+
 def show_file(name: str) -> str:
-    """Return a path as written, in quotes where it would break the line."""
+    """Return a path, quoted if it has control characters or surrounding space."""
     return name if name.isprintable() and name == name.strip() else repr(name)
 
 
 def show_name(name: str) -> str:
-    """Return a header as written, in quotes where it would break the line, cut when it is long."""
-    is_plain = name.isprintable() and name == name.strip() and len(name) <= MAX_VALUE_LENGTH
-    return name if is_plain else quote(name)
+    """Return a header, quoted like a path and truncated if it is long."""
+    return show_file(name) if len(name) <= MAX_VALUE_LENGTH else quote(name)

@@ -28,23 +28,20 @@ from crossgcn.errors import BadInput
 
 DELIMITED = (".csv", ".tsv", ".tab", ".csv.gz", ".tsv.gz", ".tab.gz")
 PARQUET = (".parquet", ".pq")
-WORKBOOKS = (".xlsx",)
+WORKBOOK = ".xlsx"
 
-DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+DELIMITERS = ",;\t|"
 _LINE_END = re.compile(rb"[\r\n]")
-
-_LARGEST_EXACT_INTEGER = 2.0**53
-"""Below this, a whole 64-bit float stands for one integer only."""
 
 
 def read_table(source: Path | str | pd.DataFrame | Table, role: str) -> Table:
-    """Read a whole file, or convert a DataFrame, to a table of text.
+    """Read a file, or convert a DataFrame, to a table of text.
 
     Headers lose surrounding space, cells keep it. ``.tsv`` and ``.tab`` files are split at tabs,
     other text at the delimiter that splits the header into the most cells.
 
     Args:
-        role: What the rows are, ``nodes`` or ``edges``, for messages.
+        role: ``nodes`` or ``edges``, for messages.
     """
     if isinstance(source, Table):
         table = source
@@ -65,42 +62,37 @@ def read_table(source: Path | str | pd.DataFrame | Table, role: str) -> Table:
 
 
 def _read_file(path: Path, name: str, role: str) -> Table:
-    endings = ", ".join(DELIMITED + PARQUET + WORKBOOKS)
+    endings = ", ".join((*DELIMITED, *PARQUET, WORKBOOK))
     if not path.is_file():
         what = "does not exist"
         if name == "-" or path.exists():
-            what = "is a folder" if path.is_dir() else "is a pipe or device, which is not read"
+            what = "is a folder" if path.is_dir() else "is a pipe or device, not a file"
         raise BadInput(f"{name} {what}; give the {role} as a file ending in {endings}")
     ending = path.name.lower()
     if ending.endswith(DELIMITED):
-        return read_delimited(path, name)
+        return _read_delimited(path, name)
     if ending.endswith(PARQUET):
-        return read_parquet(path, name)
-    if ending.endswith(WORKBOOKS):
-        return read_workbook(path, name)
+        return _read_parquet(path, name)
+    if ending.endswith(WORKBOOK):
+        return _read_workbook(path, name)
     raise BadInput(
         f"{name}: the ending {path.suffix!r} is none of {endings}; save the table as CSV, TSV or "
         "Parquet"
     )
 
 
-def read_delimited(path: Path, name: str) -> Table:
-    """Read a text file."""
-    content, encoding = _decode(_read_bytes(path, name))
+def _read_delimited(path: Path, name: str) -> Table:
+    content, encoding = _read_text(path, name)
     delimiter, headers = _read_header(content, path, name)
-    if b"\0" in content:
-        row = len((content[: content.index(0)] + b".").splitlines())
-        raise BadInput(f"{name}, row {row}: there is a NUL byte; write the file again as text")
-    # Lines of empty cells at the end are no rows.
+    # Lines of empty cells at the end are not rows.
     end = _LINE_END.search(content, len(content.rstrip(b" \t\r\n" + delimiter.encode())))
     content = content if end is None else content[: end.end()]
-    if content.count(b'"') % 2:
-        _refuse_first_wrong_row(content, delimiter, len(headers), name)
     names = [f"{position}" for position in range(len(headers))]
     try:
         cells = pa.csv.read_csv(
             io.BytesIO(content),
             pa.csv.ReadOptions(
+                use_threads=False,  # as fast, and errors name the row
                 block_size=max(1 << 20, min(len(content) + 1, (1 << 31) - 1)),
                 column_names=names,
                 skip_rows_after_names=1,
@@ -111,43 +103,25 @@ def read_delimited(path: Path, name: str) -> Table:
             pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.large_string())),
         )
     except pa.ArrowInvalid as error:
-        _refuse_first_wrong_row(content, delimiter, len(headers), name)
-        raise BadInput(f"{name} cannot be read ({error}); write the file again as text") from None
+        reason = " ".join(str(error).split()).removeprefix("CSV parse error: ")
+        place = re.sub(r"^Row #(\d+): E", r", row \1: e", reason)
+        place = place if place != reason else f": {reason}"
+        raise BadInput(
+            f"{name}{place}; cells are separated by {delimiter!r}: add missing cells, put cells "
+            "that contain the separator in quotes, and close every quote"
+        ) from None
     frame = cells.to_pandas()
+    if content.count(b'"') % 2 and len(frame) and re.search("[\r\n]", frame.iloc[-1, -1]):
+        raise BadInput(
+            f"{name}, row {len(frame) + 1}: a quote is opened and never closed; close it, and "
+            'write a quote inside quotes twice: ""'
+        )
     frame.columns = pd.Index(headers, dtype=object)
     return make_table(frame, name, first_row=2, encoding=encoding)
 
 
-def _refuse_first_wrong_row(content: bytes, delimiter: str, width: int, name: str) -> None:
-    """Refuse the first row that has more or fewer cells than the header, or an open quote."""
-    text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
-    limit = csv.field_size_limit(len(content) + 1)
-    number = 0
-    try:
-        for number, row in enumerate(csv.reader(text, delimiter=delimiter, strict=True), 1):
-            cells = row or [""]
-            if len(cells) != width:
-                remedy = (
-                    "add the cells that are missing, even if they are empty"
-                    if len(cells) < width
-                    else "put cells that contain one between quotes"
-                )
-                raise BadInput(
-                    f"{name}, row {number}: {len(cells)} cell(s) where the header has {width}, "
-                    f"beginning {', '.join(map(quote, cells[:3]))}; cells are separated by "
-                    f"{DELIMITERS[delimiter]}: {remedy}"
-                )
-    except csv.Error:
-        raise BadInput(
-            f"{name}, row {number + 1}: a quote is opened and never closed; close it, and write a "
-            'quote inside quotes twice: ""'
-        ) from None
-    finally:
-        csv.field_size_limit(limit)
-
-
-def _read_bytes(path: Path, name: str) -> bytes:
-    """Read a file, unpacked."""
+def _read_text(path: Path, name: str) -> tuple[bytes, str]:
+    """Return the text of a file, unpacked and in UTF-8, and its original encoding."""
     try:
         with path.open("rb") as file:
             if path.suffix.lower() != ".gz":
@@ -155,23 +129,15 @@ def _read_bytes(path: Path, name: str) -> bytes:
             else:
                 content = gzip.GzipFile(fileobj=file).read(unpack_limit(path) + 1)
                 check_unpacked(path, len(content))
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise BadInput(f"{name} is not a complete gzip file ({error}); compress it again") from None
-    except OSError as error:
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
         raise BadInput(
-            f"{name} cannot be read ({error.strerror}); give a file you may read"
+            f"{name} cannot be read ({reason}); give a whole file you may read"
         ) from None
-    if not content.strip():
-        raise BadInput(f"{name} is empty; give a header row and at least one row below it")
-    return content
-
-
-def _decode(content: bytes) -> tuple[bytes, str]:
-    """Return the text of a file in UTF-8, and how it is encoded: with a mark, UTF-8 or Windows'."""
-    encoding = "UTF-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "Windows-1252"
     with suppress(UnicodeDecodeError):
         content.decode()
         return content, "UTF-8"
+    encoding = "UTF-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "Windows-1252"
     return content.decode(encoding, "replace").encode(), encoding
 
 
@@ -180,18 +146,17 @@ def _read_header(content: bytes, path: Path, name: str) -> tuple[str, list[str]]
     is_tabbed = path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab"))
     rows = {}
     for delimiter in "\t" if is_tabbed else DELIMITERS:
-        text = io.BytesIO(content)
-        lines = io.TextIOWrapper(text, encoding="utf-8-sig", errors="replace", newline="")
-        with suppress(csv.Error):  # quotes that end before another delimiter
+        lines = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", "replace", newline="")
+        with suppress(csv.Error):  # quotes are not valid with this delimiter
             rows[delimiter] = next(csv.reader(lines, delimiter=delimiter, strict=True), [])
     delimiter = max(rows, key=lambda delimiter: len(rows[delimiter]), default=",")
     if not any(map(str.strip, rows.get(delimiter, []))):
-        raise BadInput(f"{name}, row 1 is empty; begin the file with the header row")
+        raise BadInput(f"{name}, row 1 is empty; begin the file with a row of headers")
     return delimiter, rows[delimiter]
 
 
-def read_workbook(path: Path, name: str) -> Table:
-    """Read the first sheet of a workbook, as a spreadsheet shows it; the first row has headers."""
+def _read_workbook(path: Path, name: str) -> Table:
+    """Read the displayed values of the first sheet; the first row holds the headers."""
     try:
         import openpyxl
     except ImportError:
@@ -200,47 +165,35 @@ def read_workbook(path: Path, name: str) -> Table:
             "as CSV"
         ) from None
     sheets = []
-    try:
+    with reporting_damage(name, "XLSX"):
         with zipfile.ZipFile(path) as archive:
             check_unpacked(path, sum(info.file_size for info in archive.infolist()))
         for values in (True, False):
             with closing(openpyxl.load_workbook(path, read_only=True, data_only=values)) as book:
-                sheets.append(list(book.worksheets[0].iter_rows(values_only=True)))
-    except BadInput:
-        raise
-    except Exception as error:  # a damaged file can raise any error
+                sheets.append(pd.DataFrame(book.worksheets[0].values, dtype=object))
+    shown, formulas = sheets
+    for row, column in np.argwhere(shown.isna() & formulas.notna()).tolist():
         raise BadInput(
-            f"{name} cannot be read as XLSX ({error}); it is cut short or damaged: save it again"
-        ) from None
-    rows, formulas = sheets
-    for number, (shown, written) in enumerate(zip(rows, formulas, strict=True), 1):
-        for cell, formula in zip(shown, written, strict=False):
-            if cell is None and formula is not None:
-                raise BadInput(
-                    f"{name}, row {number}: the formula {quote(str(formula))} has no value; open "
-                    "the file in a spreadsheet program and save it, or save the table as CSV"
-                )
-    while rows and all(cell is None for cell in rows[-1]):
-        rows.pop()
-    if not rows:
+            f"{name}, row {row + 1}: the formula {quote(str(formulas.iloc[row, column]))} has no "
+            "value; open the file in a spreadsheet program and save it, or save the table as CSV"
+        )
+    filled = np.flatnonzero(shown.notna().any(axis=1))
+    if len(filled) == 0:
         raise BadInput(f"{name}: the first sheet is empty; put the table there")
-    frame = pd.DataFrame(rows, dtype=object)
-    frame, frame.columns = frame.iloc[1:], pd.Index(frame.iloc[0])
-    return make_table(frame, name, first_row=2)
+    return make_table(shown[1 : filled[-1] + 1].set_axis(shown.iloc[0], axis=1), name, first_row=2)
 
 
-def read_parquet(path: Path, name: str) -> Table:
-    """Read a Parquet file."""
+def _read_parquet(path: Path, name: str) -> Table:
     with reporting_damage(name), path.open("rb") as file:
-        # With a path instead of a file, pyarrow makes columns of folders called a=b.
+        # Given a path instead of a file, pyarrow would add columns for folders called a=b.
         content = pq.read_table(file)
         content.validate(full=True)
         return make_table(content.to_pandas(types_mapper=pd.ArrowDtype), name)
 
 
 @contextmanager
-def reporting_damage(name: str, after: str = "") -> Iterator[None]:
-    """Refuse a Parquet file that cannot be read; ``after`` says where."""
+def reporting_damage(name: str, kind: str = "Parquet") -> Iterator[None]:
+    """Raise an error that names the file if the block cannot read it."""
     try:
         yield
     except BadInput:
@@ -248,36 +201,9 @@ def reporting_damage(name: str, after: str = "") -> Iterator[None]:
     except Exception as error:  # a damaged file can raise any error
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(
-            f"{name} cannot be read as Parquet{after} ({reason}); it is cut short or damaged: "
-            "write it again"
+            f"{name} cannot be read as {kind} ({reason}); it is cut short or damaged: write it "
+            "again"
         ) from None
-
-
-def clean_headers(headers: Sequence[Any], name: str) -> list[str]:
-    """Return headers as text without surrounding space; refuse missing and repeated ones.
-
-    A first column without a header is the index of a DataFrame, and is named as pandas does.
-    """
-    if not len(headers):
-        raise BadInput(f"{name}: there are no columns; give a table with a header row")
-    cleaned = ["" if pd.isna(header) else str(header).strip() for header in headers]
-    if not any(cleaned):
-        raise BadInput(f"{name}, row 1 is empty; begin the file with the header row")
-    if cleaned[0] == "" and INDEX_COLUMN not in cleaned:
-        cleaned[0] = INDEX_COLUMN
-    first_at: dict[str, int] = {}
-    for position, header in enumerate(cleaned, 1):
-        if header == "":
-            raise BadInput(
-                f"{name}, row 1: column {position} of {len(cleaned)} has no header; name it, or "
-                "delete the column"
-            )
-        if first_at.setdefault(header, position) < position:
-            raise BadInput(
-                f"{name}, row 1: columns {first_at[header]} and {position} are both called "
-                f"{header!r}; rename one"
-            )
-    return cleaned
 
 
 def make_table(
@@ -295,11 +221,8 @@ def make_table(
             break
         headers.pop()
     texts, typed = {}, set()
-    for position, header in enumerate(clean_headers(headers, name)):
+    for position, header in enumerate(_clean_headers(headers, name)):
         column = frame.iloc[:, position].reset_index(drop=True)
-        if isinstance(column.dtype, pd.StringDtype) and not column.hasnans:
-            texts[header] = column.astype("str")
-            continue
         present = column.dropna().infer_objects()
         texts[header] = _write_as_text(present).reindex(column.index, fill_value="").astype("str")
         if pd.api.types.is_numeric_dtype(present) and not pd.api.types.is_bool_dtype(present):
@@ -307,12 +230,38 @@ def make_table(
     return Table(name, pd.DataFrame(texts), first_row, encoding, frozenset(typed))
 
 
-def _write_as_text(present: pd.Series[Any]) -> pd.Series[str]:
-    """Return the text that a CSV file would hold in place of each value.
+def _clean_headers(headers: Sequence[Any], name: str) -> list[str]:
+    """Return headers as text without surrounding space; refuse missing and repeated ones.
 
-    Integers keep every digit. A column of floats that are all whole, which is what pandas makes
-    of integers with gaps, is written without ``.0``; other floats in the fewest digits that read
-    back the same. Times of day are left out where it is always midnight.
+    A first column without a header is taken for the index of a DataFrame and named as in pandas.
+    """
+    cleaned = ["" if pd.isna(header) else str(header).strip() for header in headers]
+    if not any(cleaned):
+        raise BadInput(f"{name}: there are no headers; begin the table with a row of headers")
+    if cleaned[0] == "" and INDEX_COLUMN not in cleaned:
+        cleaned[0] = INDEX_COLUMN
+    first_at: dict[str, int] = {}
+    for position, header in enumerate(cleaned, 1):
+        first = first_at.setdefault(header, position)
+        if header == "":
+            raise BadInput(
+                f"{name}, row 1: column {position} of {len(cleaned)} has no header; name it, or "
+                "delete the column"
+            )
+        if first < position:
+            raise BadInput(
+                f"{name}, row 1: columns {first} and {position} are both called {header!r}; "
+                "rename one"
+            )
+    return cleaned
+
+
+def _write_as_text(present: pd.Series[Any]) -> pd.Series[str]:
+    """Return each value as the text that a CSV file would hold.
+
+    Integers keep every digit. If all floats of a column are whole, as when pandas converts
+    integers with missing values, they lose the ``.0``. Other floats get the fewest digits that
+    round-trip. Dates lose the time of day if it is always midnight.
     """
     kind = present.dtype
     if isinstance(kind, pd.CategoricalDtype):
@@ -320,11 +269,10 @@ def _write_as_text(present: pd.Series[Any]) -> pd.Series[str]:
     if pd.api.types.is_bool_dtype(kind):
         return present.astype("str").str.lower()
     if pd.api.types.is_float_dtype(kind):
-        is_short = str(kind).lower().startswith(("float32", "float["))
-        numbers = present.astype(np.float32 if is_short else np.float64)
-        is_whole = np.isfinite(numbers) & (np.trunc(numbers) == numbers)
-        are_exact = (is_whole & (abs(numbers) < _LARGEST_EXACT_INTEGER)).all()
-        return (numbers.astype(np.int64) if are_exact else numbers).astype("str")
+        numbers = present.astype(getattr(kind, "numpy_dtype", kind))  # from pandas or Arrow
+        # Below 2**53, whole 64-bit floats are exact integers.
+        is_whole = (np.trunc(numbers) == numbers) & (abs(numbers) < 2**53)
+        return (numbers.astype(np.int64) if is_whole.all() else numbers).astype("str")
     if pd.api.types.is_datetime64_any_dtype(kind):
         return pd.to_datetime(present.astype(object)).astype("str")
     if pd.api.types.is_string_dtype(present) or pd.api.types.is_integer_dtype(kind):
@@ -333,9 +281,9 @@ def _write_as_text(present: pd.Series[Any]) -> pd.Series[str]:
 
 
 def _write_value(value: Any) -> str:
-    """Write a value of a column of many types: lists as JSON."""
+    """Write a value of a column of mixed types; lists become JSON."""
     if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
+        return str(value).lower()
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, set):

@@ -1,4 +1,4 @@
-"""A table of text, and the different values of a column."""
+"""A table of text, and the distinct values of a column."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 import pandas as pd
@@ -21,21 +22,20 @@ from crossgcn.data.tables.cells import (
 )
 from crossgcn.errors import BadInput
 
-INDEX_COLUMN = "Unnamed: 0"
-"""What pandas calls a first column without a header: the index of a DataFrame it wrote."""
+INDEX_COLUMN = "Unnamed: 0"  # what pandas calls the index of a DataFrame that it wrote
 
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Distinct:
-    """The different values of a column, so that work is done once per value, not per cell.
+    """The distinct values of a column, so that each is processed once.
 
     Attributes:
         codes: For each cell, the position of its value.
-        values: In order of first appearance, as written.
+        values: Distinct values as written, in order of first appearance.
         missing_words: Words for a missing value, in lower case.
-        typed: Whether the source held numbers, not text, so that no style is guessed.
+        typed: Whether the source held numbers instead of text; no number style is then inferred.
     """
 
     codes: NDArray[np.int64]
@@ -47,13 +47,13 @@ class Distinct:
     def of(
         cls, column: pd.Series[str], words: frozenset[str] = MISSING_WORDS, typed: bool = False
     ) -> Distinct:
-        """Find the different values of a column of text."""
+        """Find the distinct values of a column of text."""
         codes, values = pd.factorize(column)
         return cls(codes.astype(np.int64, copy=False), tuple(values.tolist()), words, typed)
 
     @cached_property
     def texts(self) -> list[str]:
-        """The values without surrounding space, which may be the same for some."""
+        """The values without surrounding space; they may repeat."""
         return list(map(str.strip, self.values))
 
     @cached_property
@@ -77,15 +77,12 @@ class Distinct:
         return self.blank | self.is_one_of(self.missing_words)
 
     @cached_property
-    def present(self) -> list[tuple[str, int]]:
-        """Values that are not missing, without surrounding space, and their counts."""
-        counts = self.counts.tolist()
-        return [(self.texts[at], counts[at]) for at in np.flatnonzero(~self.missing).tolist()]
-
-    @cached_property
-    def texts_present(self) -> set[str]:
-        """Different values that are not missing, without surrounding space."""
-        return {text for text, _ in self.present}
+    def texts_present(self) -> dict[str, int]:
+        """Distinct texts that are not missing, and the number of cells of each."""
+        cells: dict[str, int] = {}
+        for text, count in zip(self.texts, self.counts.tolist(), strict=True):
+            cells[text] = cells.get(text, 0) + count
+        return {text: cells[text] for text in compress(self.texts, ~self.missing)}
 
     @cached_property
     def num_present(self) -> int:
@@ -95,7 +92,7 @@ class Distinct:
     @cached_property
     def style(self) -> NumberStyle:
         """How the numbers are written."""
-        return PLAIN if self.typed else find_number_style([text for text, _ in self.present])
+        return PLAIN if self.typed else find_number_style(list(self.texts_present))
 
     @cached_property
     def numbers(self) -> NDArray[np.float64]:
@@ -103,16 +100,16 @@ class Distinct:
         return self._parse_numbers(self.style)
 
     def read_numbers(self, style: NumberStyle) -> NDArray[np.float64]:
-        """Return each value as a number of another table's style; typed numbers have none."""
+        """Parse each value in the number style of another table; typed numbers stay as they are."""
         return self.numbers if self.typed or style == self.style else self._parse_numbers(style)
 
     def _parse_numbers(self, style: NumberStyle) -> NDArray[np.float64]:
         numbers = np.full(len(self.values), np.nan)
-        numbers[~self.missing] = parse_numbers([text for text, _ in self.present], style)
+        numbers[~self.missing] = parse_numbers([*compress(self.texts, ~self.missing)], style)
         return numbers
 
     def is_one_of(self, words: Set[str]) -> Mask:
-        """Return whether each value is one of the lower-case words, in any case."""
+        """Return whether each value is one of some lower-case words, ignoring its case."""
         return np.array([text.lower() in words for text in self.texts], bool)
 
     def num_cells(self, values: Mask) -> int:
@@ -125,7 +122,7 @@ class Table:
     """A table of text.
 
     Attributes:
-        name: The file as it was given, or ``nodes`` or ``edges``.
+        name: Path of the file as it was given, or ``nodes`` or ``edges``.
         frame: Cells as written: ``007`` and ``" a"`` are kept, and missing values are empty
             cells or one of the words for a missing value.
         first_row: Number of the first row below the header: 2 in a text file or a workbook, where
@@ -133,7 +130,7 @@ class Table:
         encoding: How the text of a file was encoded.
         typed: Columns that held numbers, not text.
         missing_words: Words for a missing value, in lower case.
-        words_of_columns: Other words for a missing value in single columns.
+        words_of_columns: Words for a missing value that replace these in single columns.
     """
 
     name: str
@@ -160,7 +157,7 @@ class Table:
         return self.first_row + int(position)
 
     def distinct(self, column: str) -> Distinct:
-        """Return the different values of a column; cached."""
+        """Return the distinct values of a column; cached."""
         words = self.words_of_columns.get(column, self.missing_words)
         if (column, words) not in self._distinct:
             found = Distinct.of(self.frame[column], words, column in self.typed)
@@ -168,9 +165,9 @@ class Table:
         return self._distinct[column, words]
 
     def find(self, column: str, ids: Sequence[str]) -> NDArray[np.int64]:
-        """Return the position of each cell among different ids, -1 where it is none of them.
+        """Return the position of each cell in a sequence of distinct ids, or -1.
 
-        ``7.0`` is the id ``7``, and the other way round, unless both are ids.
+        ``7.0`` matches the id ``7``, and vice versa, unless both are ids.
         """
         distinct = self.distinct(column)
         known = pd.Index(np.array(ids, object))
@@ -198,6 +195,6 @@ class Table:
         hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
         shown = ", ".join(self.columns[:20]) + ", ..." * (len(self.columns) > 20)
         raise BadInput(
-            f"{self.name}: there is no column {column!r}: {hint}its {len(self.columns)} columns "
-            f"are {shown}"
+            f"{self.name}: there is no column {column!r}: {hint}add it, with empty cells where it "
+            f"is not known, or name one of its {len(self.columns)} columns: {shown}"
         )

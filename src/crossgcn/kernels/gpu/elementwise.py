@@ -1,8 +1,8 @@
-"""Crosses, and dropout with ReLU, on a GPU: each reads and writes its entries once.
+"""Crosses, and ReLU with dropout, on a GPU; each kernel reads and writes every entry once.
 
-What follows a dropout is mostly a product. Tensor cores read rows fastest that start at multiples
-of 16 bytes, so the rows of a dropped matrix have gaps where needed; and under autocast it is
-written in half precision at once.
+The output of a dropout mostly goes into a matrix product. Tensor cores are fastest if rows start
+at multiples of 16 bytes, so :func:`drop` pads rows with zeros where needed. Under autocast,
+:func:`drop` writes half precision directly.
 """
 
 from __future__ import annotations
@@ -260,9 +260,9 @@ def _drop(
     ACTIVATE: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """Mask and scale ``source``; with ``ACTIVATE``, also zero it where ``gate`` is not positive.
+    """Mask and scale ``source``; ``ACTIVATE`` also zeroes entries where ``gate`` is not positive.
 
-    With a ``GAP``, ``out`` has as many more columns than the other two, of zeros.
+    ``out`` has ``GAP`` more columns than ``source`` and ``gate``, filled with zeros.
     """
     key = _mix(tl.load(seed).to(tl.uint32))
     key = _mix(key + tl.load(step).to(tl.uint32))

@@ -1,12 +1,12 @@
-"""Products of float32 matrices on a GPU's tensor cores, as exact as those of float32 or TF32.
+"""Products of float32 matrices on a GPU's tensor cores, with the accuracy of float32 or TF32.
 
-Tensor cores multiply float16 numbers more than ten times as fast as float32 ones. What float16
-lacks is range and digits: each tile of 128 × 128 entries is multiplied by a power of two that
-brings its largest entry just below 2¹⁵, and an entry is the sum of a float16 number and a
-remainder, at most 2⁻¹¹ of it, which together have 23 of float32's 24 digits. (This holds for
-entries down to 2⁻²⁹ of the largest in their tile; the absolute error of smaller ones is below
-2⁻⁵⁰ of the largest.) A product as exact as one of float32 adds three products of such numbers. One
-product without remainders has as many digits as one of TF32, and takes half the time.
+Tensor cores multiply float16 numbers more than ten times as fast as float32 numbers, but float16
+has less range and fewer digits. For the range, each tile of 128 × 128 entries is scaled by a power
+of two that brings its largest entry just below 2¹⁵. For the digits, an entry is the sum of a
+float16 number and a remainder of at most 2⁻¹¹ of it; their sum has 23 of float32's 24 digits. (This
+holds for entries down to 2⁻²⁹ of the largest in their tile; the absolute error of smaller ones is
+below 2⁻⁵⁰ of the largest.) For float32 accuracy, three products of such numbers are added. One
+product without remainders has the accuracy of TF32 and takes half the time of TF32.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ TILE = 128
 _ALIGNED = 8
 _ADD_BLOCK = 512
 _PROCESSORS = 132
-"""Of an H200; each runs one program at a time."""
+"""Multiprocessors of an H200; each runs one program at a time."""
 
 
 class FastProducts(TorchFunctionMode):
     """Within this context, ``@`` multiplies float32 matrices on the GPU by :func:`multiply`.
 
-    A gradient of a gradient is not defined.
+    Double backward is not supported.
 
     Args:
-        exact: As exactly as in float32, not in TF32.
+        exact: Multiply with the accuracy of float32 instead of TF32.
     """
 
     def __init__(self, exact: bool = True) -> None:
@@ -70,7 +70,7 @@ def _can_multiply(left: Any, right: Any) -> bool:
 
 
 class _Product(torch.autograd.Function):
-    """A product of two matrices; backward multiplies by the same halves."""
+    """A product of two matrices; backward reuses their halves."""
 
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor, exact: bool) -> Tensor:
@@ -81,20 +81,20 @@ class _Product(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         with_left, with_right, _ = ctx.needs_input_grad
-        along = halve(gradient, ctx.exact)
+        grad = halve(gradient, ctx.exact)
         return (
-            multiply(along, ctx.right, turn_right=True) if with_left else None,
-            multiply(ctx.left, along, turn_left=True) if with_right else None,
+            multiply(grad, ctx.right, turn_right=True) if with_left else None,
+            multiply(ctx.left, grad, turn_left=True) if with_right else None,
             None,
         )
 
 
 class Halves(NamedTuple):
-    """A matrix ``(high + low / 2048) * shrink``, the last by tiles.
+    """A matrix ``(high + low / 2048) * shrink``, where ``shrink`` has one entry per tile.
 
     Attributes:
         high: ``[rows, columns]`` in float16, with aligned rows.
-        low: The remainders, likewise; ``None`` if they are left out.
+        low: The remainders, in the same form; ``None`` if they are left out.
         shrink: ``[rows of tiles, columns of tiles]``, powers of two.
     """
 
@@ -104,7 +104,7 @@ class Halves(NamedTuple):
 
 
 def halve(source: Tensor, exact: bool = True) -> Halves:
-    """Write a float32 matrix ``[rows, columns]`` in halves; remainders only if ``exact``."""
+    """Split a float32 matrix ``[rows, columns]`` into halves; keep remainders only if ``exact``."""
     source = source if source.stride(1) == 1 else source.contiguous()
     rows, columns = source.shape
     stride = triton.cdiv(columns, _ALIGNED) * _ALIGNED
@@ -144,7 +144,7 @@ def _halve(
     BLOCK_ROWS: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
 ) -> None:
-    """Write one tile in halves; a program sees all of it."""
+    """Split one tile into halves; one program handles the whole tile."""
     row = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     column = tl.program_id(1) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     in_rows, long_row = (row < ROWS)[:, None], row.to(tl.int64)[:, None]
@@ -152,7 +152,7 @@ def _halve(
     value = tl.load(source + long_row * SOURCE_STRIDE + column[None, :], mask=inside, other=0.0)
     size = tl.abs(value)
     most = tl.max(tl.where(size < float("inf"), size, 0.0))
-    # Its exponent, but never so small that its power of two overflows.
+    # The exponent of the largest entry, bounded so that the scale does not overflow.
     exponent = tl.maximum(most.to(tl.int32, bitcast=True) >> 23, 27)
     value *= ((268 - exponent) << 23).to(tl.float32, bitcast=True)
     undo = ((exponent - 14) << 23).to(tl.float32, bitcast=True)
@@ -186,7 +186,7 @@ class ProductShape(NamedTuple):
     chunks: int = 1
 
     def within(self, room: int, exact: bool) -> ProductShape:
-        """Load fewer tiles ahead where the shared memory of a processor has no room for more."""
+        """Reduce ``num_stages`` to what fits into the shared memory of a processor."""
         each = 2 * self.depth * (self.rows + self.columns) * (2 if exact else 1)
         return self._replace(num_stages=max(1, min(self.num_stages, (room - 1024) // each)))
 
@@ -194,10 +194,10 @@ class ProductShape(NamedTuple):
 def shape_of(
     rows: int, columns: int, terms: int, exact: bool, turn_left: bool, turn_right: bool
 ) -> ProductShape:
-    """Return what was fastest on an H200, with 30,000 rows of 602 features and 32 to 1024 units.
+    """Return the fastest shape on an H200, for 30,000 rows of 602 features and 32 to 1024 units.
 
-    A sum of many terms is cut into as many chunks as keep all processors busy, where that gains
-    more than reading and writing the chunks costs.
+    A sum of many terms is cut into chunks that keep all processors busy, if that gains more time
+    than reading and writing the chunks costs.
     """
     if turn_right and terms <= TILE:
         shape = ProductShape(64, 128, 32, num_warps=4, num_stages=3)
@@ -234,7 +234,7 @@ def multiply(
     turn_right: bool = False,
     shape: ProductShape | None = None,
 ) -> Tensor:
-    """Multiply two matrices, or the transpose of one that is turned, with or without remainders."""
+    """Multiply two matrices; ``turn_left`` and ``turn_right`` transpose a factor first."""
     rows, terms = left.high.shape[::-1] if turn_left else left.high.shape
     columns = right.high.size(0 if turn_right else 1)
     exact = left.low is not None
@@ -291,6 +291,12 @@ def _tiled(matrix: Tensor | None, tile: tuple[int, int]) -> Any:
 
 
 @triton.jit
+def _load(matrix: tl.tensor, row: tl.int32, column: tl.int32, TURNED: tl.constexpr) -> tl.tensor:
+    """Load a tile of a matrix, or of its transpose if ``TURNED``."""
+    return matrix.load([column, row]).T if TURNED else matrix.load([row, column])
+
+
+@triton.jit
 def _multiply(
     left_high: tl.tensor,
     left_low: tl.tensor,
@@ -314,7 +320,7 @@ def _multiply(
     """Compute a tile of a product, or of one chunk of its terms.
 
     Column blocks are the fast axis of the grid, because all of them read the same rows. Tensor
-    cores truncate their sums, so the sum of each step goes to ordinary float32 addition.
+    cores truncate their sums, so the sums of the steps are added in ordinary float32.
     """
     across: tl.constexpr = (COLUMNS + BLOCK_COLUMNS - 1) // BLOCK_COLUMNS
     first_row = tl.program_id(0) // across * BLOCK_ROWS
@@ -322,7 +328,7 @@ def _multiply(
     chunk = tl.program_id(1)
     sums = tl.zeros((BLOCK_ROWS, BLOCK_COLUMNS), dtype=tl.float32)
     end = tl.minimum(chunk * CHUNK + CHUNK, TERMS)
-    # The powers of two of the tiles that the terms lie in.
+    # Addresses of the powers of two of the tiles.
     tiles_of_terms: tl.constexpr = (TERMS + TILE - 1) // TILE
     tiles_of_rows: tl.constexpr = (ROWS + TILE - 1) // TILE
     tiles_of_columns: tl.constexpr = (COLUMNS + TILE - 1) // TILE
@@ -337,24 +343,12 @@ def _multiply(
     left_down: tl.constexpr = tiles_of_rows if TURN_LEFT else 1
     right_down: tl.constexpr = 1 if TURN_RIGHT else tiles_of_columns
     for begin in range(chunk * CHUNK, end, BLOCK_DEPTH):
-        if TURN_LEFT:
-            a = left_high.load([begin, first_row]).T
-        else:
-            a = left_high.load([first_row, begin])
-        if TURN_RIGHT:
-            b = right_high.load([first_column, begin]).T
-        else:
-            b = right_high.load([begin, first_column])
+        a = _load(left_high, first_row, begin, TURN_LEFT)
+        b = _load(right_high, begin, first_column, TURN_RIGHT)
         part = tl.dot(a, b)
         if EXACT:
-            if TURN_LEFT:
-                a_low = left_low.load([begin, first_row]).T
-            else:
-                a_low = left_low.load([first_row, begin])
-            if TURN_RIGHT:
-                b_low = right_low.load([first_column, begin]).T
-            else:
-                b_low = right_low.load([begin, first_column])
+            a_low = _load(left_low, first_row, begin, TURN_LEFT)
+            b_low = _load(right_low, begin, first_column, TURN_RIGHT)
             rest = tl.dot(a_low, b)
             rest = tl.dot(a, b_low, rest)
             part += rest * (1.0 / 2048.0)

@@ -20,7 +20,7 @@ from crossgcn.kernels.reference import Pattern
 
 SEGMENT_LENGTH = 128
 _CACHE = 1 << 28
-"""Bytes of a dense matrix that is too large for a GPU's cache."""
+"""Dense matrices of more bytes do not fit a GPU's cache."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Segments:
 
     Attributes:
         row: Row of each segment, ``[segments]``.
-        begin: Its first entry, ``[segments]``.
-        end: One past its last entry, ``[segments]``.
-        slot: Slot of its sum; ``-1`` if the segment is a whole row.
-        long_rows: The rows of several segments.
-        long_slots: Their first slots, and the total number, ``[long rows + 1]``.
+        begin: First entry of each segment, ``[segments]``.
+        end: One past the last entry of each segment, ``[segments]``.
+        slot: Slot of the sum of each segment; ``-1`` if the segment is a whole row.
+        long_rows: Rows with several segments.
+        long_slots: First slots of the long rows, and the total number, ``[long rows + 1]``.
         num_slots: Total number of slots.
     """
 
@@ -72,14 +72,14 @@ def row_sums(
 ) -> Tensor:
     """See :func:`crossgcn.kernels.reference.row_sums`.
 
-    In TF32, a wide dense factor is rounded to as many digits first, as the high part of
-    :class:`~crossgcn.kernels.gpu.products.Halves`; the sums are in float32.
+    In TF32, a wide dense factor is first rounded to the high part of its
+    :class:`~crossgcn.kernels.gpu.products.Halves`; sums are in float32.
 
-    The first call cuts the pattern into segments, which synchronises with the device: make one
-    before recording a CUDA graph.
+    The first call cuts the pattern into segments, which synchronises with the device. Make one
+    call before recording a CUDA graph.
 
     Args:
-        shape: Launch parameters; those that were fastest by default.
+        shape: Launch parameters; by default those that were fastest.
     """
     if pattern.segments is None:
         pattern.segments = cut_into_segments(pattern.row_offsets, SEGMENT_LENGTH)
@@ -166,9 +166,9 @@ def cut_into_segments(row_offsets: Tensor, length: int) -> Segments:
 
 
 def _row_sum_shape(width: int, bytes_each: int, beyond_cache: bool = False) -> RowSumShape:
-    """Return what was fastest on an H200 with 30,000 rows of 27 entries, 3,539 at most.
+    """Return the fastest shape on an H200, for 30,000 rows of 27 entries, 3,539 at most.
 
-    Beyond the cache: with 2,450,000 rows of 52 entries, 21,943 at most.
+    Beyond the cache, it was measured for 2,450,000 rows of 52 entries, 21,943 at most.
     """
     columns = triton.next_power_of_2(width)
     if beyond_cache and columns > 32:

@@ -1,1 +1,1 @@
-"""The HTML page of a run: collected as one JSON object, drawn by one script."""
+"""The HTML page of a run: its contents are one JSON object, which one script draws."""

@@ -1,4 +1,4 @@
-"""The terms of a model and single nodes taken apart, as contents of a page."""
+"""The terms of a model, and the terms of single nodes, as contents of a page."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from crossgcn.explanation.node import NodeExplanation
 from crossgcn.explanation.polynomial import Floats, Ints, NotASum
 from crossgcn.explanation.products import Products
 from crossgcn.explanation.terms import Explanation, Term
-from crossgcn.reports.format import Summary, shorten
+from crossgcn.reports.format import Summary
 from crossgcn.reports.summaries import describe_shares, summarise_shares
 
-_STEPS, _NEIGHBOURS, _CROSSES = 8, 12, 20
-_CHANGE = ("outcome", "column", "before", "after")
+_STEPS, _NEIGHBOURS, _SINGLE, _CROSSES = 8, 12, 60, 20
 _ROLES = ("other", "train", "validation", "test", "unlabelled")
 _SHORT = re.compile(r"[-+.\d]+|true|false|yes|no", re.IGNORECASE)
-"""Names of classes that say nothing without that of their column."""
+"""Names of classes that say nothing without the name of the target."""
 
 
 def explain_for_page(run: RunFolder, target: str) -> tuple[Explanation | Products | None, str]:
-    """Return what explains a run, or ``None`` and a sentence that says why nothing does."""
+    """Return the explanation of a run; or ``None``, and why there is none."""
     try:
         whole = explain(run)
     except NotASum:
@@ -42,95 +41,54 @@ def explain_for_page(run: RunFolder, target: str) -> tuple[Explanation | Product
     return whole, ""
 
 
-def importance_in_words(whole: Explanation) -> str:
-    """Say how much single columns, crosses and the neighbourhood matter."""
-
-    def together(wanted: Callable[[Term], bool]) -> str:
-        chosen = [term.contributions for term in whole.terms if wanted(term)]
-        total = np.sum(chosen, axis=0) if chosen else np.zeros(whole.scores.shape)
-        return f"{total.std(axis=0).mean():.2g}"
-
-    unit = "" if whole.unit == "margin" else f" ({whole.unit})"
-    near = ""
-    if any(term.scope != "own" for term in whole.terms):
-        near = f"; terms with the neighbourhood {together(lambda term: term.scope != 'own')}"
-    return (
-        "In this model single columns together have an importance of "
-        f"{together(lambda term: len(term.columns) == 1)}{unit}, crosses "
-        f"{together(lambda term: len(term.columns) > 1)}{near}. Importance is the standard "
-        "deviation over nodes of what a term adds to the score."
-    )
-
-
 def strongest_terms(whole: Explanation) -> list[Summary]:
-    """Return the five terms that matter most over all scores, with what they do in words."""
+    """Return the five terms of largest mean importance, with the score each matters most to."""
     ranked = sorted(whole.terms, key=lambda term: -float(term.importance.mean()))[:5]
     return [
         {
-            "name": shorten(term.name),
+            "columns": term.columns,
             "scope": term.scope,
-            "importance": f"{term.importance.mean():.3g}",
-            "error": None if term.error is None else f"{term.error.mean():.2g}",
-            "share": term.importance.mean() / max(ranked[0].importance.mean(), 1e-12),
-            "words": _in_words(whole, term, int(term.importance.argmax())),
+            "importance": term.importance.mean(),
+            "error": None if term.error is None else term.error.mean(),
+            "output": whole.outputs[at],
+            **whole.inside(term, at, 2),
         }
         for term in ranked
+        for at in [int(term.importance.argmax())]
     ]
 
 
-def _in_words(whole: Explanation, term: Term, output: int) -> str:
-    """Say what a term does to a score."""
-    inside = whole.inside(term, output, 2)
-    name = shorten(whole.outputs[output], 60)
-    more, less = f"more likely {name}", f"less likely {name}"
-    if whole.unit == whole.outputs[output]:
-        more, less = f"larger {name}", f"smaller {name}"
-    if "slope" not in inside:
-        return "; ".join(
-            f"{shorten(' and '.join(cell['names']), 80)}: "
-            f"{more if cell['contribution'] > 0 else less} ({cell['contribution']:+.2g})"
-            for cell in inside["cells"]
-        )
-    words = more if inside["slope"] > 0 else less
-    if len(term.columns) == 1:
-        return f"the higher, the {words}"
-    return f"both high or both low: {words} than each alone says" if len(term.columns) == 2 else ""
-
-
 def collect_terms(run: RunFolder, whole: Explanation | Products) -> Summary:
-    """Return the strongest terms of each score with what is inside."""
-    outputs = range(len(whole.outputs))
-    content: Summary = {
-        "outputs": [shorten(name) for name in whole.outputs],
-        "unit": shorten(whole.unit),
-    }
+    """Return the strongest terms of each score, with their contributions by value."""
+    scores = range(len(whole.outputs))
+    content: Summary = {"outputs": whole.outputs, "unit": whole.unit}
     if isinstance(whole, Products):
-        items = [_item(row, at) for at in outputs for row in whole.to_json(_CROSSES, output=at)]
-        return {**content, "items": items, "count": len(items), "reason": whole.reason}
-    items, grid_of = [], cache(whole.grid)
-    for at in outputs:
-        listed = [term for term in whole.strongest(at, 3 * _CROSSES) if len(term.columns) == 1]
-        listed += [term for term in whole.strongest(at, _CROSSES) if len(term.columns) > 1]
-        for term in listed:
-            items.append(_item(term.describe(at), at) | _inside(whole, term, grid_of(term), at))
+        listed = [{"output": at, **row} for at in scores for row in whole.to_json(_CROSSES, at)]
+        return {**content, "items": listed, "count": len(listed), "reason": whole.reason}
+
+    def joint_importance(wanted: Callable[[Term], bool]) -> float:
+        total = sum(term.contributions for term in whole.terms if wanted(term))
+        return float(np.std(np.atleast_2d(total), axis=0).mean())
+
+    grid_of = cache(whole.grid)
+    items = [
+        {"output": at, **term.describe(at), **_inside(whole, term, grid_of(term), at)}
+        for at in scores
+        for are_crosses, most in ((False, _SINGLE), (True, _CROSSES))
+        for term in whole.strongest(at, most)
+        if (len(term.columns) > 1) == are_crosses
+    ]
     return {
         **content,
         "items": items,
         "count": len(whole.terms),
         "num_columns": len(whole.columns),
-        "dropped": [shorten(name) for name in whole.dropped],
+        "dropped": whole.dropped,
         "limits": whole.explainer.limits,
         "shares": describe_shares(summarise_shares(run, whole)),
-    }
-
-
-def _item(row: Summary, output: int) -> Summary:
-    return {
-        "output": output,
-        "columns": [shorten(name) for name in row["columns"]],
-        "scope": row["scope"],
-        "importance": row["importance"],
-        "error": row["error"],
+        "single": joint_importance(lambda term: len(term.columns) == 1),
+        "crosses": joint_importance(lambda term: len(term.columns) > 1),
+        "neighbourhood": joint_importance(lambda term: term.scope != "own"),
     }
 
 
@@ -138,15 +96,13 @@ def _inside(whole: Explanation, term: Term, grid: Grid | None, output: int) -> S
     """Return the mean contribution to a score by value; empty for columns without values."""
     if grid is None:
         return {}
-    columns = [whole.columns[place] for place in term.key]
-    is_of_neighbours = term.scope != "own" and whole.explainer.near is not None and len(columns) > 1
     inside: Summary = {
         "axes": [
             {
-                "name": shorten(axis.name),
-                "labels": [shorten(label, 60) for label in axis.labels],
+                "name": axis.name,
+                "labels": axis.labels,
                 "at": axis.at,
-                "share": axis.is_share or is_of_neighbours,
+                "share": axis.is_share,
                 "left_out": axis.left_out,
             }
             for axis in grid.axes
@@ -155,8 +111,9 @@ def _inside(whole: Explanation, term: Term, grid: Grid | None, output: int) -> S
         "means": grid.means[:, output],
         "errors": None if grid.errors is None else grid.errors[:, output],
     }
-    if len(columns) == 1 and grid.axes[0].at is not None:
-        numbers = columns[0].numbers(whole.inputs[:, columns[0].places[0]])
+    if len(grid.axes) == 1 and grid.axes[0].at is not None:
+        column = whole.columns[term.key[0]]
+        numbers = column.numbers(whole.inputs[:, column.places[0]])
         low, high = np.quantile(numbers, [0.002, 0.998])
         counts, edges = np.histogram(np.clip(numbers, low, high), bins=30)
         inside["histogram"] = {"edges": edges, "counts": counts}
@@ -168,7 +125,7 @@ def collect_nodes(
 ) -> Summary:
     """Explain nodes one by one, mistakes on test nodes first.
 
-    Nodes that are not in the explanation are not taken apart: large graphs have a sample.
+    On large graphs the explanation has a sample of the nodes; only these have ``steps``.
 
     Args:
         scores: The number predicted for each node, or the probability of each class.
@@ -178,16 +135,14 @@ def collect_nodes(
     predicted = scores if is_number else scores.argmax(axis=1)
     known = is_labelled(run.data.y).numpy()
     roles = np.where(known, run.roles.numpy(), _ROLES.index("unlabelled"))
-    wrong = np.abs(np.where(known, y - predicted, 0.0) if is_number else known & (predicted != y))
-    is_test = roles == _ROLES.index("test")
-    chosen = np.lexsort((-wrong.astype(float), ~is_test))[:most].tolist()
-
-    truth = [value if is_known else None for value, is_known in zip(y.tolist(), known, strict=True)]
+    errors = np.where(known, np.abs(y - predicted) if is_number else predicted != y, 0.0)
+    chosen = np.lexsort((-errors, roles != _ROLES.index("test")))[:most].tolist()
+    truth = np.where(known, y.astype(object), None)
     rows = []
     for node in chosen:
         label = 0 if is_number else int(predicted[node])
         row = {
-            "id": shorten(run.shown[node]),
+            "id": run.shown[node],
             "true": truth[node],
             "predicted": predicted[node],
             "probability": None if is_number else scores[node, label],
@@ -201,12 +156,13 @@ def collect_nodes(
                 "output": one.place,
                 "start": one.average,
                 "score": one.score,
-                "steps": [[shorten(term.name), term.scope, value] for term, value in steps],
-                "changes": [
-                    {name: shorten(change[name]) for name in _CHANGE} for change in one.changes
+                "steps": [
+                    [term.name, term.scope, value, "; ".join(one.shown(term))]
+                    for term, value in steps
                 ],
+                "changes": one.changes,
                 "near": [
-                    [shorten(run.shown[near]), truth[near], amount]
+                    [run.shown[near], truth[near], amount]
                     for near, amount in one.neighbours[:_NEIGHBOURS]
                 ],
             }

@@ -1,7 +1,7 @@
 "use strict";
 /*
- * The script of the page. Contents come as JSON in #page-data; the page has the parts whose elements it has.
- * Names from tables only ever become text: textContent, or the text marks of Plot.
+ * The script of the page. Contents are JSON in #page-data; a part is drawn if the page has its element.
+ * Names from tables are only inserted as text: textContent, or the text marks of Plot.
  * Colours are CSS variables, so that charts follow the light or dark scheme.
  */
 (() => {
@@ -11,7 +11,7 @@
   const WIDE = window.matchMedia("(min-width: 900px)");
   const find = (id) => document.getElementById(id);
   const data = JSON.parse(find("page-data").textContent);
-  const isNumber = data.task === "number";
+  const isNumber = data.range !== null;
 
   // ---- elements and texts ----
 
@@ -29,7 +29,7 @@
   const minus = (text) => text.replace("-", "\u2212");
   const whole = (value) => value.toLocaleString("en");
   const percent = (share, digits = 1) => (100 * share).toFixed(digits) + "\u00a0%";
-  /** Whole percents, or one digit between them, so that no two ticks read the same. */
+  /** Percent with one decimal place only where it is needed, so that no two ticks read the same. */
   const tickPercent = (share) => percent(share, Math.abs(Math.round(100 * share) - 100 * share) < 0.01 ? 0 : 1);
   function number(value, digits = 3) {
     const size = Math.abs(value);
@@ -76,7 +76,7 @@
   }
   const chart = (draw) => mount(make("div", { class: "chart" }), draw);
 
-  /** A chart is one picture for screen readers, described by its label. */
+  /** Draw a chart that screen readers treat as one image with a label. */
   function plot(width, label, options) {
     const svg = Plot.plot({ width, style: { fontSize: "12px", overflow: "visible" }, ...options });
     for (const part of svg.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label");
@@ -88,9 +88,9 @@
   const ticksOf = (width) => Math.max(3, Math.min(8, Math.floor(width / 80)));
   const axis = (width, label) => ({ label: shortened(label, Math.floor(width / 9)), labelArrow: "none", tickFormat: tick });
 
-  /** Rows with names: at the left, or above each row where there is little room. */
-  function rowsChart(width, label, names, marks, { x = {}, right = 16 } = {}) {
-    const narrow = width < 460;
+  /** Draw rows with names: to the left of each row, or above it. */
+  function rowsChart(width, label, names, marks, { x = {}, right = 16, above = false } = {}) {
+    const narrow = above || width < 460;
     const left = narrow ? 12 : Math.min(320, Math.max(90, 14 + 6.6 * Math.max(...names.map((n) => n.length))), 0.42 * width);
     const letters = Math.floor((narrow ? width : left - 12) / 6.6);
     const step = narrow ? 42 : 26;
@@ -112,7 +112,7 @@
     });
   }
 
-  /** Rows of small dots with their mean and standard deviation. */
+  /** Draw rows of small dots, with their mean and standard deviation. */
   function dotsChart(width, label, rows, x) {
     const dots = rows.flatMap((row, at) => row.values.map((value) => ({ at, value, colour: row.colour ?? PLUS })));
     const means = rows.map((row, at) => ({ at, mean: d3.mean(row.values), sd: d3.deviation(row.values) ?? 0, colour: row.colour ?? PLUS }));
@@ -124,7 +124,7 @@
     ], { x });
   }
 
-  /** Rows of bars: {name, from, to, error, text, title, colour}; orange bars lower, blue ones raise. */
+  /** Draw rows of bars {name, from, to, error, text, title, colour}: blue raises, orange lowers. */
   function barsChart(width, label, bars, unit, { right = 58, steps = false } = {}) {
     const ends = bars.map((bar, at) => ({ x: bar.to, at })).slice(0, -1);
     const y = (_, at) => at;
@@ -136,10 +136,10 @@
       Plot.barX(bars, { x1: "from", x2: "to", y, fill: colour, ...inset, tip: true, title: "title" }),
       Plot.ruleY(bars, { x1: (d) => d.to - 2 * (d.error ?? 0), x2: (d) => d.to + 2 * (d.error ?? 0), y, stroke: INK, dy, strokeOpacity: (d) => (d.error ? 1 : 0) }),
       Plot.text(bars, { y, frameAnchor: "right", textAnchor: "start", dx: 8, dy, text: (d) => d.note ?? d.text, fill: INK }),
-    ], { x: axis(width, unit), right });
+    ], { x: axis(width, unit), right, above: steps });
   }
 
-  /** A heat map: blue raises, orange lowers, the deeper the more; empty cells have no nodes. */
+  /** Draw a heat map: blue raises, orange lowers, more with a darker shade; empty cells have no nodes. */
   function heatMap(width, label, rows, columns, cells, most, { text, title, xLabel, yLabel, square = false, upwards = false }) {
     const longest = (names) => Math.max(...names.map((name) => name.length), 1);
     const left = Math.min(0.36 * width, 24 + 6.4 * longest(rows));
@@ -172,9 +172,9 @@
     });
   }
 
-  // ---- contents that follow the reader ----
+  // ---- highlight of the current section ----
 
-  /** Mark the part of the page that is read: the last section whose title has passed the upper quarter. */
+  /** Highlight in the contents the last section whose title is above the upper quarter of the window. */
   function followReader() {
     const links = [...document.querySelectorAll(".toc a")];
     const update = () => {
@@ -193,14 +193,14 @@
   // ---- browsers of terms and of nodes ----
 
   /**
-   * A list to choose from, and a panel about what is chosen: beside it, or below its row on small screens.
-   * `filters` make controls from a function that shows the list again; `matching` says what is listed.
+   * Show a list, and a panel about the chosen item: beside the list, or below the item on small screens.
+   * `filters(restart)` returns controls that call `restart` after a change; `matching()` returns the items.
    */
   function browser(home, { name, filters, text, matching, status, line, panel }) {
     const FIRST = 12;
     let chosen = null, words = "", all = false;
     const list = make("ul", { class: "rows", "aria-label": `${name}s` });
-    const told = make("p", { class: "where", role: "status", id: `${name}-status` });
+    const summary = make("p", { class: "where", role: "status", id: `${name}-status` });
     const more = make("button", { type: "button", onclick: () => { all = true; show(); } });
     const region = { role: "region", "aria-label": `About the ${name}`, tabindex: "0" }; // The keyboard scrolls it.
     const box = make("div", { class: "panel", "aria-live": "polite", id: `${name}-panel`, ...region });
@@ -224,7 +224,7 @@
       }));
       more.hidden = shown.length === found.length;
       more.textContent = `Show all ${found.length}`;
-      told.textContent = status(found);
+      summary.textContent = status(found);
       box.replaceChildren(...(chosen ? panel(chosen) : [make("p", {}, `No ${name} matches.`)]));
       const row = list.querySelector("li.chosen");
       if (WIDE.matches || !row) beside.append(box);
@@ -235,7 +235,7 @@
     const label = name === "term" ? "Find a column" : "Find a node";
     const input = make("input", { type: "search", "aria-label": label, autocomplete: "off", spellcheck: "false", oninput: search });
     const controls = { class: "controls", role: "search", "aria-label": `${name}s` };
-    home.append(make("div", controls, make("label", { class: "wide" }, label + " ", input), ...filters(restart)), told);
+    home.append(make("div", controls, make("label", { class: "wide" }, label + " ", input), ...filters(restart)), summary);
     home.append(make("div", { class: "two" }, make("div", {}, list, more), beside));
     WIDE.addEventListener("change", show);
     show();
@@ -264,7 +264,7 @@
       filters: (restart) => [
         outputs.length > 1 ? select("Score of", outputs, (at) => { output = at; restart(); }) : null,
         select("Kind", ["all", ...sizes.map((each) => sizeNames[each] ?? `${each} columns`)], (at) => { size = at ? sizes[at - 1] : 0; restart(); }),
-        select("Whose", ["all", "only the node's own", "with the neighbourhood"], (at) => { scope = at; restart(); }),
+        select("Scope", ["all", "own columns only", "with the neighbourhood"], (at) => { scope = at; restart(); }),
       ],
       matching() {
         const listed = items.filter((item) => item.output === output);
@@ -297,16 +297,15 @@
     });
   }
 
-  /** What is inside a term: a shape, bars, a heat map, or a heat map for each value of a third column. */
+  /** Draw a term by value: a curve, bars, a heat map, or a heat map for each value of a third column. */
   function insideOf(item, unit) {
     if (!item.axes) {
-      const isPlace = item.columns[0] === "position in the graph";
       if (data.terms.reason) return [];
-      return [make("p", {}, isPlace ? "What a node with average columns would get at this place of the graph." : "The inside of this term is not in this file.")];
+      return [make("p", {}, "This file does not have the contributions of this term by value.")];
     }
     const { axes, counts, means, errors } = item;
     const notes = axes.filter((each) => each.left_out).map((each) => `Left out: ${counted(each.left_out, "value")} of ${each.name} that matter less.`);
-    if (axes.some((each) => each.share)) notes.push("Names of values stand for nodes where their share among the neighbours is high (upper quarter).");
+    if (axes.some((each) => each.share)) notes.push("A value of neighbours stands for the nodes with a large share of it among their neighbours (upper quarter).");
     const note = notes.length ? [where(notes.join(" "))] : [];
     const [first, second, third] = axes;
     const deep = third ? third.labels.length : 1, across = second ? second.labels.length : 1;
@@ -319,7 +318,7 @@
     const numbers = table("The numbers", [...axes.map((each) => each.name), "nodes", "adds", ...(errors ? ["standard error"] : [])],
       cells.map((cell) => [...cell.names, whole(cell.nodes), signed(cell.value), ...(errors ? [number(cell.error, 2)] : [])]));
     if (!second && first.at) {
-      const words = "Mean contribution by value; the band is two standard errors, the bars below are the numbers of nodes.";
+      const words = "Mean contribution by value. The band is two standard errors; the bars below are numbers of nodes.";
       return [chart((width) => drawShape(width, first, cells, item.histogram, unit, title)), where(words), ...note, numbers];
     }
     if (!second) {
@@ -417,17 +416,19 @@
       bars.push({ name, from: at, to: at + value, text: signed(value), title: `${name}\n${signed(value)}${words}` });
       at += value;
     };
-    for (const [name, scope, value] of row.steps) add(name, value, `\n${SCOPES[scope]}`);
+    for (const [name, scope, value, shown] of row.steps) {
+      add(shown ? `${name} (${shown})` : name, value, `\n${SCOPES[scope]}`);
+    }
     add("everything else", row.score - at);
     return barsChart(width, "Waterfall", [...bars, level("the score", row.score)], unit, { steps: true });
   }
 
-  /** The smallest changes of own columns after which the model would answer otherwise. */
+  /** List the smallest changes of own columns that change the model's answer. */
   function changesOf(row) {
     const lines = row.changes.map(({ outcome, column, before, after }) =>
       make("li", {}, make("b", {}, outcome), " if ", make("b", {}, column), ` were ${after} instead of ${before}`));
-    const none = "No change of one own column to values of other nodes was found that gives another answer, with the neighbourhood as it is.";
-    const words = "The smallest changes of one own column to values of other nodes, with the neighbourhood as it is. This is what the model would answer; it does not say that the change would cause the outcome.";
+    const none = "No change of one own column to a value of another node changes the answer, with the neighbourhood unchanged.";
+    const words = "The smallest changes of one own column to a value of another node, with the neighbourhood unchanged. They change the model's answer; they need not cause the outcome.";
     const title = make("h4", {}, "What would have to be different for another answer");
     return lines.length ? [title, make("ul", { class: "changes" }, ...lines), where(words)] : [title, where(none)];
   }
@@ -435,7 +436,7 @@
   function neighboursOf(row, unit) {
     if (!row.near.length) return [where("No neighbour adds to this score.")];
     const bars = row.near.map(([id, label, value]) => ({ name: `${id}: ${named(label)}`, from: 0, to: value, text: signed(value), title: `${id}\n${data.target}: ${named(label)}\nadds ${signed(value)}` }));
-    const words = `With their ${data.target}, those that count most first. ${data.nodes.meaning}`;
+    const words = `Neighbours with their ${data.target}, the largest contributions first. ${data.nodes.meaning}`;
     return [chart((width) => barsChart(width, `What neighbours of ${row.id} add`, bars, unit)), where(words)];
   }
 
@@ -445,7 +446,7 @@
   const dashed = { stroke: SOFT, strokeDasharray: "4 4" };
   const tickMetric = data.metrics[0].percent ? tickPercent : tick;
 
-  /** A chart of two numbers, about square. */
+  /** The layout of a chart of two numbers, about square. */
   const square = (width, x, y) => ({
     height: Math.min(400, 0.87 * width), marginLeft: 56, marginBottom: 42, marginTop: 26, r: { range: [2, 12] },
     x: { grid: true, ticks: ticksOf(width), tickFormat: tick, labelArrow: "none", labelAnchor: "center", ...x },
@@ -453,7 +454,7 @@
   });
 
   const CURVES = {
-    roc: { words: "ROC", x: "share of the others taken for it", y: "share found", none: () => Plot.line([[0, 0], [1, 1]], dashed) },
+    roc: { words: "ROC", x: "false positive rate", y: "true positive rate", none: () => Plot.line([[0, 0], [1, 1]], dashed) },
     precision: { words: "Precision-recall", x: "recall", y: "precision", none: (curve) => Plot.ruleY([curve.share], dashed) },
   };
 
@@ -490,7 +491,7 @@
   }
 
   const charts = {
-    /** The validation score against the number of columns, which is about halved from step to step: on a logarithmic axis. */
+    /** The validation score against the number of columns, on a logarithmic axis. */
     path(width) {
       const label = `validation ${data.metrics[0].label}`;
       const tried = data.path.flatMap((run, split) => run.tried.map(([columns, value]) => ({ columns, value, split })));
@@ -521,20 +522,20 @@
     },
     calibration(width) {
       const bins = data.performance.calibration;
-      const words = bins.map((bin) => `${percent(bin.confidence, 0)} sure, ${percent(bin.right, 0)} right`).join("; ");
-      const title = (d) => `${percent(d.confidence)} sure\n${percent(d.right)} right\n${counted(d.nodes, "prediction")}`;
+      const words = bins.map((bin) => `${percent(bin.confidence, 0)} sure, ${percent(bin.correct, 0)} right`).join("; ");
+      const title = (d) => `${percent(d.confidence)} sure\n${percent(d.correct)} right\n${counted(d.nodes, "prediction")}`;
       return plot(width, `Calibration: ${words}`, {
         ...square(width, { ...share, label: "confidence" }, { ...share, label: "share that is right" }),
         marks: [
           Plot.line([[0, 0], [1, 1]], dashed),
-          Plot.ruleX(bins, { x: "confidence", y1: "confidence", y2: "right", stroke: MINUS }),
-          Plot.dot(bins, { x: "confidence", y: "right", r: "nodes", fill: PLUS, tip: true, title }),
+          Plot.ruleX(bins, { x: "confidence", y1: "confidence", y2: "correct", stroke: MINUS }),
+          Plot.dot(bins, { x: "confidence", y: "correct", r: "nodes", fill: PLUS, tip: true, title }),
         ],
       });
     },
     confusion(width) {
-      const { names, counts } = data.performance.confusion;
-      const cells = counts.flatMap((row, at) => row.map((value, column) => (
+      const names = data.classes;
+      const cells = data.performance.confusion.flatMap((row, at) => row.map((value, column) => (
         { row: at, column, value, shade: value / d3.sum(row), colour: at === column ? PLUS : MINUS }))).filter((cell) => cell.value);
       const title = (d) => `true: ${names[d.row]}\npredicted: ${names[d.column]}\n${counted(d.value, "node")}, ${percent(d.shade)} of the row`;
       const options = { text: (d) => whole(d.value), title, xLabel: "predicted", yLabel: "true", square: names.length < 8 };

@@ -1,12 +1,11 @@
 """How well the models of a run predict their test nodes, as contents of a page.
 
-All splits together: a node counts once for every split that tests it.
+Splits are pooled: a node counts once for every split that tests it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,12 @@ from sklearn.metrics import (
     roc_curve,
 )
 
+from crossgcn.data.splits import Split
 from crossgcn.explanation.polynomial import Floats, Ints
 from crossgcn.reports.format import Summary, count
+from crossgcn.training.calibration import Misses, judge
 
-_MOST_POINTS, _MOST_CURVES, _MOST_CLASSES, _BINS = 1_000, 12, 40, 10
+_MOST_POINTS, _MOST_CURVES, _BINS = 1_000, 12, 10
 _GRID = np.linspace(0, 1, 61)
 
 
@@ -32,13 +33,13 @@ def measure_classes(
     classes: Sequence[str],
     degree: Ints,
 ) -> Summary:
-    """Measure models of classes; ``probabilities`` are ``[nodes, classes]``, by each model."""
+    """Measure classifiers; ``probabilities`` has an array ``[nodes, classes]`` per model."""
     rows = _test_rows(y, [each.argmax(axis=1) for each in probabilities], tests, degree)
     rows["score"] = rows["predicted"] == rows["true"]
-    of_answer = [each[test].max(axis=1) for each, test in zip(probabilities, tests, strict=True)]
-    rows["confidence"] = np.concatenate(of_answer)
+    confidences = [each[test].max(axis=1) for each, test in zip(probabilities, tests, strict=True)]
+    rows["confidence"] = np.concatenate(confidences)
     bins = rows.groupby((rows["confidence"] * _BINS).astype(int).clip(upper=_BINS - 1)).agg(
-        confidence=("confidence", "mean"), right=("score", "mean"), nodes=("score", "size")
+        confidence=("confidence", "mean"), correct=("score", "mean"), nodes=("score", "size")
     )
     labels = range(len(classes))
     *scores, _ = precision_recall_fscore_support(
@@ -47,8 +48,7 @@ def measure_classes(
     matrix = confusion_matrix(rows["true"], rows["predicted"], labels=labels)
     tested = matrix.sum(axis=1)
     largest = np.argsort(-tested, kind="stable")
-    kept = np.sort(largest[:_MOST_CLASSES])
-    drawn = largest[::-1] if len(classes) == 2 else largest[:_MOST_CURVES]  # the rarer of two
+    drawn = largest[::-1] if len(classes) == 2 else largest[:_MOST_CURVES]  # the rarer of two first
     return {
         "measure": "accuracy",
         "tested": len(rows),
@@ -58,11 +58,7 @@ def measure_classes(
             if 0 < tested[label] < len(rows)
         ],
         "calibration": bins.to_dict("records"),
-        "confusion": {
-            "names": [classes[label] for label in kept],
-            "counts": matrix[np.ix_(kept, kept)],
-            "left_out": len(classes) - len(kept),
-        },
+        "confusion": matrix,
         "by_class": [
             {
                 "name": classes[label],
@@ -79,18 +75,35 @@ def measure_classes(
 def measure_numbers(
     y: Floats, numbers: Sequence[Floats], tests: Sequence[Ints], degree: Ints
 ) -> Summary:
-    """Measure models of a number; ``numbers`` are those of all nodes by each model."""
+    """Measure models of a number; ``numbers`` has an array of predictions per model."""
     rows = _test_rows(y, numbers, tests, degree)
-    missed = rows["true"] - rows["predicted"]
-    rows["score"] = missed**2
+    errors = rows["true"] - rows["predicted"]
+    rows["score"] = errors**2
     shown = np.unique(np.linspace(0, len(rows) - 1, _MOST_POINTS).round().astype(int))
     return {
         "measure": "RMSE",
         "tested": len(rows),
         "points": rows[["true", "predicted"]].to_numpy()[shown],
-        "middle": missed.abs().median(),
+        "median_error": errors.abs().median(),
         "by_degree": _by_degree(rows, root=True),
     }
+
+
+def measure_coverage(
+    y: Floats | Ints, scored: Sequence[Sequence[Floats]], splits: Sequence[Split]
+) -> list[Any]:
+    """Return the share of test nodes inside intervals or sets; ``scored`` is by each model."""
+    rows = []
+    for (scores, spread), split in zip(scored, splits, strict=True):
+        held_out, test = split.validation.numpy(), split.test.numpy()
+        if len(held_out) < 19:  # too few for 95 %
+            return []
+        misses = Misses.measure(y[held_out], scores[held_out], spread[held_out])
+        for promise in (80, 90, 95):
+            answers = misses.predict(scores[test], spread[test], promise / 100)
+            rows.append((promise, *judge(answers, y[test])))
+    means = pd.DataFrame(rows, columns=["promise", "inside", "size"]).groupby("promise").mean()
+    return means.reset_index().to_dict("records")
 
 
 def _test_rows(
@@ -105,16 +118,11 @@ def _test_rows(
 
 
 def _by_degree(rows: pd.DataFrame, *, root: bool = False) -> list[Summary]:
-    """Return the mean score by split, or its root, for ranges of the number of neighbours.
-
-    Each range is twice as wide as the last.
-    """
-    ends = 2 ** np.arange(int(rows["degree"].max()).bit_length() + 1) - 1
-    more = [f"{low + 1:,} to {high:,} neighbours" for low, high in pairwise(ends[1:])]
-    names = [count(0, "neighbour"), count(1, "neighbour"), *more][: len(ends)]
-    part = pd.cut(rows["degree"], [-1, *ends.tolist()], labels=names)
+    """Return the mean score of each split, or its root, for ranges of the number of neighbours."""
     found = []
-    for name, inside in rows.groupby(part, observed=True):
+    for size, inside in rows.groupby(rows["degree"].map(int.bit_length)):
+        low, high = 2**size // 2, 2**size - 1
+        name = count(high, "neighbour") if high < 2 else f"{low:,} to {high:,} neighbours"
         means = inside.groupby("split")["score"].mean()
         values = np.sqrt(means) if root else means
         found.append({"name": name, "nodes": len(inside), "values": values.to_numpy()})

@@ -1,34 +1,29 @@
-"""Render contents as one HTML file that loads nothing else."""
+"""Render contents as one HTML file without external requests."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Iterable, Mapping
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
 
 from crossgcn.data.files import replacing
 from crossgcn.experiments.run_folder import RunFolder
-from crossgcn.reports.format import count, readable
+from crossgcn.reports.format import count
 from crossgcn.reports.page.collect import collect_run
 
 LIBRARIES: Final = ("d3.min.js", "plot.min.js")
-"""The chart library in ``vendor``; a test knows the SHA-256 of each file."""
+"""The chart library in ``vendor``; a test checks the SHA-256 of each file."""
 
 
 def write_report(
-    trained: RunFolder,
-    path: Path,
-    *,
-    comparison: Path | None = None,
-    nodes: int = 400,
+    trained: RunFolder, path: Path, *, comparison: Path | None = None, nodes: int = 400
 ) -> dict[str, Any]:
     """Write scores, curves, mistakes, terms and single nodes of a run to one HTML file.
 
@@ -47,17 +42,28 @@ def write_report(
 
 
 def render_page(content: Mapping[str, Any]) -> str:
-    """Render the page of a run: the same bytes for the same content, no request."""
+    """Render the page of a run; the same content gives the same bytes."""
     scripts = [*(read_part(f"vendor/{name}") for name in LIBRARIES), read_part("page.js")]
-    page = {
-        "scripts": [Markup(script) for script in scripts],
-        "licences": Markup(read_part("vendor/LICENSES.txt").replace("--", "- -")),
-        "policy": content_policy(scripts),
-    }
-    return _templates().get_template("page.html.j2").render(content=content, page=page) + "\n"
+    environment = Environment(
+        loader=PackageLoader("crossgcn.reports.page", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["count"] = count
+    html = environment.get_template("page.html.j2").render(
+        content=content,
+        data=htmlsafe_json_dumps(
+            content, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+        ),
+        scripts=map(Markup, scripts),
+        licences=Markup(read_part("vendor/LICENSES.txt").replace("--", "- -")),
+        policy=content_policy(scripts),
+    )
+    return html + "\n"
 
 
-@cache
 def read_part(name: str) -> str:
     """Return a script or a text of the page."""
     return (files("crossgcn.reports.page") / name).read_text("utf-8")
@@ -65,33 +71,9 @@ def read_part(name: str) -> str:
 
 def content_policy(scripts: Iterable[str]) -> str:
     """Return a content security policy that allows these scripts and nothing else."""
-    hashes = [
-        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-        for script in scripts
-    ]
+    digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
-        f"style-src 'unsafe-inline'; script-src {' '.join(hashes)}"
+        f"style-src 'unsafe-inline'; script-src {hashes}"
     )
-
-
-def _mark_code(text: str) -> Markup:
-    """Escape a text, and set what stands between backticks as code."""
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(readable(text)))))
-
-
-@cache
-def _templates() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("crossgcn.reports.page", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: readable(value) if type(value) is str else value,
-    )
-    small = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
-    environment.policies["json.dumps_kwargs"] = small
-    environment.filters["count"] = count
-    environment.filters["code"] = _mark_code
-    return environment

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from crossgcn.data.tables.table import Table
 
 _MOST_COLUMNS, _MOST_NAMES = 60, 10
-"""How many columns, and how many names in a line, are listed one by one."""
+"""Maximum number of columns, and of names in a line, that are listed."""
 
 _BROKEN_IDS = ("missing-id", "duplicate-id")
-"""Problems with which edges cannot be told to join nodes."""
+"""Problems that leave open which nodes an edge joins."""
 
 _STYLES = {"error": "bold red", "warning": "yellow"}
 
@@ -33,7 +33,7 @@ _STYLES = {"error": "bold red", "warning": "yellow"}
 def summarise_check(
     tables: CheckedTables, plan: TablePlan, problems: Sequence[Problem], next_command: str
 ) -> Summary:
-    """Return how the tables were read and what was found; ``next_command`` if without errors."""
+    """Return how the tables were read and their problems; without errors, ``next_command``."""
     severities = Counter(problem.severity for problem in problems)
     are_broken = any(problem.kind in _BROKEN_IDS for problem in problems)
     nodes, edges = tables.nodes, tables.edges
@@ -60,12 +60,12 @@ def _balance(nodes: Table, plan: TablePlan) -> Summary | None:
     labels = read_labels(nodes, plan)
     summary: Summary = {"task": plan.task, "labelled": labels.num_known, "nodes": len(nodes)}
     if labels.numbers is None:
-        sizes = zip(labels.names, labels.counts.tolist(), strict=True)
-        summary["classes"] = [
-            {"name": name, "nodes": size, "share": size / max(labels.num_known, 1)}
-            for name, size in sizes
-        ]
-        return summary
+        return summary | {
+            "classes": [
+                {"name": name, "nodes": size, "share": size / max(labels.num_known, 1)}
+                for name, size in zip(labels.names, labels.counts.tolist(), strict=True)
+            ]
+        }
     known = labels.numbers[labels.known].astype(float)
     if len(known) and np.isfinite(known).all():
         measures = {"mean": known.mean(), "sd": known.std(), "min": known.min(), "max": known.max()}
@@ -76,11 +76,11 @@ def _balance(nodes: Table, plan: TablePlan) -> Summary | None:
 def check_screen(summary: Summary) -> Iterator[RenderableType]:
     """Yield the summary of :func:`summarise_check` for the terminal."""
     nodes, edges, columns = summary["nodes"], summary["edges"], summary["columns"]
-    sizes = f"{show_file(nodes['file'])}: {count(nodes['rows'], 'node')}, "
-    sizes += f"{count(len(columns), 'column')}; "
+    of_nodes = f"{count(nodes['rows'], 'node')}, {count(len(columns), 'column')}"
+    of_edges = "no edges"
     if edges is not None:
-        sizes += f"{show_file(edges['file'])}: "
-    yield Text(sizes + count(0 if edges is None else edges["rows"], "edge"), style="bold")
+        of_edges = f"{show_file(edges['file'])}: {count(edges['rows'], 'edge')}"
+    yield Text(f"{show_file(nodes['file'])}: {of_nodes}; {of_edges}", style="bold")
     yield from map(Text, summary["reasons"])
     rows = []
     for column in columns[:_MOST_COLUMNS]:
@@ -95,8 +95,15 @@ def check_screen(summary: Summary) -> Iterator[RenderableType]:
         yield from map(Text, _target_lines(summary["balance"], summary["homophily"]))
     counted = f"{count(summary['errors'], 'error')}, {count(summary['warnings'], 'warning')}"
     if summary["findings"]:
-        yield _problems([Problem(**content) for content in summary["findings"]])
         counted = f"\n{counted}"
+        grid = Grid.grid(padding=(0, 2, 0, 0))
+        grid.add_column()
+        grid.add_column(overflow="fold")
+        for problem in (Problem(**content) for content in summary["findings"]):
+            statement = Text.assemble((f"{problem.place}: ", "bold"), problem.statement)
+            grid.add_row(Text(problem.severity, style=_STYLES[problem.severity]), statement)
+            grid.add_row("", Text(f"→ {problem.remedy}", style="italic"))
+        yield grid
     if summary["errors"]:
         yield Text(f"{counted}: correct the errors and check again", style=_STYLES["error"])
     else:
@@ -104,16 +111,12 @@ def check_screen(summary: Summary) -> Iterator[RenderableType]:
 
 
 def reading_lines(graph: TableGraph) -> Iterator[Text]:
-    """Yield how a user's tables were read in a few lines, and each warning in one line."""
+    """Yield a few lines about how a user's tables were read, and a line for each warning."""
     yield from map(Text, graph.plan.reasons)
     columns = graph.plan.columns
     words = f"columns: {_kinds(Counter(column.kind for column in graph.plan.features))}"
     ignored = [show_name(column.name) for column in columns if column.kind == "ignored"]
-    if ignored:
-        words += f"; ignored: {', '.join(ignored[:_MOST_NAMES])}"
-    if len(ignored) > _MOST_NAMES:
-        words += f" and {len(ignored) - _MOST_NAMES:,} more"
-    yield Text(words)
+    yield Text(f"{words}; ignored: {_few(ignored)}" if ignored else words)
     for problem in graph.problems:
         label = (f"{problem.severity}: ", _STYLES[problem.severity])
         yield Text.assemble(label, problem.describe())
@@ -123,36 +126,27 @@ def _kinds(kinds: Counter[str]) -> str:
     return ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
 
 
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + f" and {more:,} more" * (more > 0)
+
+
 def _target_lines(balance: Summary, homophily: Summary | None) -> Iterator[str]:
-    """Yield the balance of classes, or the range of numbers, and the homophily, a line each."""
+    """Yield a line about the classes or numbers, and a line about the homophily."""
     unlabelled = balance["nodes"] - balance["labelled"]
     rest = f"; {count(unlabelled, 'node')} without a label" if unlabelled else ""
     if "mean" in balance:
         yield "numbers: {min:g} to {max:g}, mean {mean:.4g}, sd {sd:.4g}".format(**balance) + rest
     elif balance.get("classes"):
-        classes = sorted(balance["classes"], key=lambda each: -each["nodes"])
-        shown = [
+        classes = [
             f"{show_name(each['name'])} {each['nodes']:,} ({each['share']:.0%})"
-            for each in classes[:_MOST_NAMES]
+            for each in sorted(balance["classes"], key=lambda each: -each["nodes"])
         ]
-        more = len(classes) - _MOST_NAMES
-        yield f"classes: {', '.join(shown)}" + f" and {more:,} more" * (more > 0) + rest
+        yield f"classes: {_few(classes)}{rest}"
     if homophily is not None and "correlation" in homophily:
-        yield f"homophily: the numbers of neighbours correlate by {homophily['correlation']:.2f}"
+        yield f"homophily: neighbours' numbers have correlation {homophily['correlation']:.2f}"
     elif homophily is not None:
         yield (
             f"homophily: {homophily['same_class']:.0%} of edges join equal classes "
             f"(by chance {homophily['chance']:.0%})"
         )
-
-
-def _problems(problems: Sequence[Problem]) -> RenderableType:
-    """Return severity, place and problem in one row each, with the remedy below."""
-    grid = Grid.grid(padding=(0, 2, 0, 0))
-    grid.add_column()
-    grid.add_column(overflow="fold")
-    for problem in problems:
-        told = Text.assemble((f"{problem.place}: ", "bold"), problem.statement)
-        grid.add_row(Text(problem.severity, style=_STYLES[problem.severity]), told)
-        grid.add_row("", Text(f"→ {problem.remedy}", style="italic"))
-    return grid

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from statistics import fmean
 
 from rich.console import RenderableType
@@ -21,7 +22,7 @@ from crossgcn.reports.format import (
 from crossgcn.training.metrics import METRICS
 
 _OF_PRESETS = ("epochs", "learning_rate", "weight_decay", "hidden_channels")
-"""Settings in which presets differ, besides what their names say."""
+"""Settings in which presets can differ without a hint in their names."""
 
 
 def training_screen(summary: Summary) -> Iterator[RenderableType]:
@@ -35,75 +36,61 @@ def training_screen(summary: Summary) -> Iterator[RenderableType]:
     metric = summary["metric"]
     validation = METRICS[metric].sign * fmean(summary["validation_score"])
     yield f"{metric_title(metric)} on the validation nodes: {spread_text(metric, validation)}"
-    yield from order_weight_lines(summary)
+    for number, layer in enumerate(zip(*summary["trained_order_weights"], strict=True), 1):
+        # The sign is arbitrary: flipping it with the sign of the projection changes nothing.
+        means = [fmean(map(abs, weights)) for weights in zip(*layer, strict=True)]
+        if len(means) > 1:
+            shown = ", ".join(f"{mean:.2f}" for mean in means)
+            yield f"layer {number}: order weights |α| = {shown}"
     if "path" in summary:
-        yield make_table(*_path_rows(summary))
-        yield f"{_shown_columns(summary)}"
+        yield from _chosen_columns(summary)
     for doubt in summary["doubts"]:
         yield Text(doubt, style="yellow")
 
 
-def _path_rows(summary: Summary) -> tuple[list[list[str]], list[str], list[str]]:
-    """Return a row for each number of columns that was tried, and the heads of the table."""
+def _chosen_columns(summary: Summary) -> Iterator[RenderableType]:
+    """Yield the numbers of columns that were tried, and the columns that most splits chose."""
     metric, tried = summary["metric"], dict[int, list[float]]()
-    for path in summary["path"]:
-        for size, score in path:
-            tried.setdefault(size, []).append(METRICS[metric].sign * score)
+    for size, score in chain.from_iterable(summary["path"]):
+        tried.setdefault(size, []).append(METRICS[metric].sign * score)
     chosen = [len(columns) for columns in summary["columns"]]
     rows = [
         [f"{size} columns", spread_text(metric, fmean(tried[size])), str(chosen.count(size))]
         for size in sorted(tried, reverse=True)
     ]
-    return rows, ["on the validation nodes"], [metric_title(metric), "chosen in splits"]
-
-
-def _shown_columns(summary: Summary) -> str:
-    """Return the columns that were chosen in at least half of the splits, commonest first."""
-    counts = Counter(name for columns in summary["columns"] for name in columns)
-    often = [name for name, times in counts.most_common() if 2 * times >= len(summary["columns"])]
-    return (
-        "auto takes the fewest columns whose score is within one standard error of the best, at "
-        "most 16.\nColumns that at least half of the splits read: " + ", ".join(often)
+    heads = [metric_title(metric), "chosen in splits"]
+    yield make_table(rows, ["on the validation nodes"], heads)
+    counts = Counter(chain.from_iterable(summary["columns"]))
+    often = [name for name, times in counts.most_common() if 2 * times >= len(chosen)]
+    yield (
+        "auto takes the fewest columns whose score is at most 0.3 standard errors below the best, "
+        "at most 16.\nColumns that at least half of the splits read: " + ", ".join(often)
     )
-
-
-def order_weight_lines(summary: Summary) -> Iterator[str]:
-    """Yield the absolute order weights of each layer with crosses, averaged over runs.
-
-    Signs carry no meaning: flipping the sign of an order weight and of its projection changes
-    nothing.
-    """
-    layers = zip(*summary["trained_order_weights"], strict=True)
-    for number, layer in enumerate(layers, 1):
-        means = [fmean(map(abs, weights)) for weights in zip(*layer, strict=True)]
-        if len(means) > 1:
-            shown = ", ".join(f"{mean:.2f}" for mean in means)
-            yield f"layer {number}: order weights |α| = {shown}"
+    if most := max((len(pairs) for pairs in summary["crosses"] if pairs), default=0):
+        yield f"Pairs of these columns that are multiplied: at most {most} (--set crosses=N or all)"
 
 
 def comparison_screen(summary: Summary) -> Iterator[RenderableType]:
-    """Yield the result of ``compare``: models, each paired with the baseline, and what follows.
+    """Yield the result of ``compare``: models paired with the baseline, and the conclusions.
 
-    Models of tables are sorted, glass boxes first.
+    For tables, glass boxes come first.
     """
-    models, metric = summary["models"], summary["metric"]
-    has_layers = "num_layers" in models[0]
-    has_accuracy = metric != "accuracy" and "test_accuracy" in models[0]
-    heads = ["layers"] * has_layers
-    heads += [_head(summary, metric), f"gain over {summary['baseline']}"]
-    heads += ["accuracy in %"] * has_accuracy + ["seconds"]
-    rows = []
+    models, metric, rows = summary["models"], summary["metric"], []
     for model in models:
-        row = [model["model"]]
-        if has_layers:
-            row.append(str(model["num_layers"]))
-        row += [spread_text(metric, model["mean"], model["sd"]), _gain_text(model, metric)]
-        if has_accuracy:
-            row.append(spread_text("accuracy", fmean(model["test_accuracy"])))
-        rows.append([*row, f"{model['seconds']:.0f}"])
+        row = {"model": model["model"]}
+        if "num_layers" in model:
+            row["layers"] = str(model["num_layers"])
+        row[_head(summary, metric)] = spread_text(metric, model["mean"], model["sd"])
+        row[f"gain over {summary['baseline']}"] = _gain_text(model, metric)
+        if metric != "accuracy" and "test_accuracy" in model:
+            row["accuracy in %"] = spread_text("accuracy", fmean(model["test_accuracy"]))
+        row["seconds"] = f"{model['seconds']:.0f}"
+        rows.append(row)
+    name, *numbers = rows[0]
     glass_boxes = sum(model.get("glass_box", False) for model in models)
     yield Text(_title(summary), style="bold")
-    yield make_table(rows, ["model"], heads, line_after=glass_boxes - 1)
+    cells = ([*row.values()] for row in rows)
+    yield make_table(cells, [name], numbers, line_after=glass_boxes - 1)
     if 0 < glass_boxes < len(models):
         yield Text("Below the line: black boxes.", style="dim")
     differing = [name for name in _OF_PRESETS if len({model.get(name) for model in models}) > 1]
@@ -113,25 +100,25 @@ def comparison_screen(summary: Summary) -> Iterator[RenderableType]:
 
 
 def _title(summary: Summary) -> str:
-    """Return what was trained on which splits, how often."""
-    splits, runs = summary["num_splits"], summary.get("num_runs")
+    """Return the dataset, the splits and the amount of training."""
+    splits, runs, train = summary["num_splits"], summary.get("num_runs", 0), summary["train"]
     kind = "authors'" if summary["splits"] == "authors" else summary["splits"]
-    parts = [count(splits, f"{kind} split")]
-    if runs is not None and runs > splits:
-        parts[0] += f" × {runs // splits} seeds"
+    words = count(splits, f"{kind} split")
+    if runs > splits:
+        words += f" × {runs // splits} seeds"
     if summary["splits"] == "stratified":
-        share = "60 %" if summary["train"] == "all" else f"{summary['train']} per class"
-        parts.append(f"{share} to train, 20 % to validate, 20 % to test")
-    elif summary["train"] == "all":
-        parts.append("all labelled nodes")
+        share = "60 %" if train == "all" else f"{train} per class"
+        words += f", {share} to train, 20 % to validate, 20 % to test"
+    elif train == "all":
+        words += ", all labelled nodes"
     elif summary["splits"] == "random":
-        parts.append(f"{summary['train']} per class")
+        words += f", {train} per class"
     if "trials" in summary:
-        parts.append(f"best of {count(summary['trials'], 'trial')} by validation")
+        words += f", best of {count(summary['trials'], 'trial')} by validation"
     else:
-        parts.append(count(summary["epochs"], "epoch"))
+        words += f", {count(summary['epochs'], 'epoch')}"
     target = f" ({summary['target']})" if "target" in summary else ""
-    return f"{summary['dataset']}{target}: {', '.join(parts)}"
+    return f"{summary['dataset']}{target}: {words}"
 
 
 def _head(summary: Summary, metric: str) -> str:
@@ -142,9 +129,8 @@ def _head(summary: Summary, metric: str) -> str:
 
 def _gain_text(model: Summary, metric: str) -> str:
     """Return a paired difference with its standard error; a dash for the baseline itself."""
-    if model["paired_difference"] is None:
+    gain, error = model["paired_difference"], model["paired_se"]
+    if gain is None:
         return "—"
-    difference = change_text(metric, model["paired_difference"])
-    if model["paired_se"] is None:
-        return difference
-    return f"{difference} ± {change_text(metric, model['paired_se']).lstrip('+')}"
+    text = change_text(metric, gain)
+    return text if error is None else f"{text} ± {change_text(metric, error).lstrip('+')}"

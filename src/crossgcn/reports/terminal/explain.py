@@ -17,16 +17,12 @@ from crossgcn.reports.summaries import describe_shares
 _SCOPE_NAMES = {"own": "own", "neighbourhood": "neighbourhood", "both": "own × neighbourhood"}
 _LEGEND = (
     "importance: standard deviation of the term over nodes, in the unit of the score (±: standard "
-    "error). inside: mean contribution of the nodes that have these values; of one number those "
-    "of its lowest and highest eighth."
-)
-_LEGEND_OF_NEIGHBOURS = (
-    " Of neighbours, inside is the quarter of nodes with most neighbours of these values. "
-    "position in the graph: what a node with average columns would get at this place."
+    "error). inside: mean contribution of the nodes with these values; low, high: the lowest and "
+    "highest eighth of a number."
 )
 _MOST_DROPPED = 30
-"""Names of dropped columns that the terminal shows."""
-_LEGEND_OF_MARGINS = " margin: the score of the class minus the mean score of the others."
+"""Maximum number of dropped columns that the terminal names."""
+_LEGEND_OF_MARGINS = "margin: the score of the class minus the mean score of the others."
 _LEGEND_OF_CHANGES = (
     "This is the model's view, with the neighbourhood as it is. It does not say that the change "
     "would cause the outcome."
@@ -61,9 +57,8 @@ def terms_screen(summary: Summary) -> Iterator[RenderableType]:
     if "columns" in summary:
         yield Text("")
         yield from map(Text, filter(None, (describe_shares(summary), _columns(summary))))
-    legend = _LEGEND + _LEGEND_OF_NEIGHBOURS * summary.get("of_neighbours", False)
-    legend += f" {summary['limits']}" if summary.get("limits") else ""
-    yield Text(legend + _LEGEND_OF_MARGINS * (unit == "margin"), style="dim")
+    legend = [_LEGEND, summary.get("limits"), _LEGEND_OF_MARGINS if unit == "margin" else None]
+    yield Text(" ".join(filter(None, legend)), style="dim")
 
 
 def term_screen(summary: Summary) -> Iterator[RenderableType]:
@@ -85,7 +80,7 @@ def term_screen(summary: Summary) -> Iterator[RenderableType]:
 
 
 def node_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
-    """Yield one score of one node: from the average over nodes to this node."""
+    """Yield one score of one node: the average over nodes, and what each term adds."""
     predicted = summary["predicted"]
     headline = f"node {summary['name']}"
     yield Text(headline if predicted is None else f"{headline}: predicted {predicted}", "bold")
@@ -118,18 +113,21 @@ def node_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
 
 
 def _steps(summary: Summary, top: int) -> Iterator[list[str | Text]]:
-    """Yield rows from the average to the score: own terms, neighbourhood, and both."""
+    """Yield rows from the average to the score: terms of own columns, neighbourhood, and both."""
     terms = summary["terms"]
     largest = max((abs(term["value"]) for term in terms), default=0.0)
     yield ["average", f"{summary['average']:+.4g}", ""]
     for scope in SCOPES:
         shown = [term for term in terms[:top] if term["scope"] == scope]
-        others = [term["value"] for term in terms[top:] if term["scope"] == scope]
+        more = [term for term in terms[top:] if term["scope"] == scope]
+        if len(more) == 1:  # as long as a line that counts it
+            shown, more = [*shown, *more], []
+        others = [term["value"] for term in more]
         if shown or others:
             yield [Text(_SCOPE_NAMES[scope], "bold"), Text(f"{summary[scope]:+.4g}", "bold"), ""]
         for term in shown:
             name = CROSS.join(term["columns"]) or "all other crosses"
-            held = f" ({', '.join(term['shown'])})" if term["shown"] else ""
+            held = f" ({'; '.join(term['shown'])})" if term["shown"] else ""
             yield [f"  {name}{held}", f"{term['value']:+.4g}", bar(term["value"], largest)]
         if others:
             yield [f"  {count(len(others), 'other term')}", f"{sum(others):+.4g}", ""]
@@ -137,7 +135,7 @@ def _steps(summary: Summary, top: int) -> Iterator[list[str | Text]]:
 
 
 def _sums(summary: Summary, name: str) -> Iterator[str]:
-    """Yield what all terms of a score are worth together, and the crosses that are not listed."""
+    """Yield the importance of all terms of a score together, and of the crosses not listed."""
     sums = ", of ".join(
         f"{count(size, 'column')} {value:#.3g}"
         for size, value in summary["by_number_of_columns"][name].items()
@@ -146,26 +144,28 @@ def _sums(summary: Summary, name: str) -> Iterator[str]:
     if name in summary["unlisted_importance"]:
         counts = [f"{number:,} of {size} columns" for size, number in summary["unlisted"].items()]
         yield (
-            f"not listed one by one, the weakest or too many to compare: {' and '.join(counts)}, "
-            f"importance together {summary['unlisted_importance'][name]:#.3g}"
+            f"not listed, because they are weak or too many to compare: {' and '.join(counts)}, "
+            f"with importance {summary['unlisted_importance'][name]:#.3g} together"
         )
 
 
 def _columns(summary: Summary) -> str:
-    """Say how many columns the model reads, and which it does not."""
+    """Return a sentence about the columns that the model reads and drops."""
     read, dropped = len(summary["columns"]), summary["dropped"]
     if not dropped:
         return ""
     more = len(dropped) - _MOST_DROPPED
     names = ", ".join(dropped[:_MOST_DROPPED])
     names += f" and {more:,} more (--json lists all)" if more > 0 else ""
-    return f"The model reads {read:,} of {count(read + len(dropped), 'column')}. Dropped: {names}."
+    reads = f"The model reads {read:,} of {count(read + len(dropped), 'column')}"
+    return f"{reads} and has {summary['num_crosses']:,} crosses. Dropped: {names}."
 
 
 def _inside(row: Mapping[str, Any]) -> str:
-    """Return the largest cells; of one number its lowest and highest part.
+    """Return the contributions by value in short.
 
-    A product of features has a slope alone.
+    A product of features has a slope, a number a low and a high end, other terms their largest
+    cells.
     """
     cells = row.get("cells", [])
     if "slope" in row and not cells:
@@ -182,7 +182,7 @@ def _inside(row: Mapping[str, Any]) -> str:
 
 
 def _short(name: str, columns: Sequence[str]) -> str:
-    """Return the name of a value without that of its column, which stands beside it."""
+    """Return the name of a value without the name of its column."""
     for column in columns:
         for start in (column, column.split(": ", 1)[-1]):
             if name.startswith((f"{start}=", f"{start}:", f"{start} ")):

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict
 from scipy import sparse
 
 from crossgcn.data.tables.table import Distinct, Mask
 
-MIN_SHARE_OF_KIND = 0.9
-"""Share of numbers, or of dates, that decides the kind of a column."""
+MIN_SHARE_OF_KIND = 0.9  # columns with this share of numbers or dates are of that kind
 
 Inference = tuple[str, str] | None
 """A kind, or ``ignored``, and a short reason; None if other kinds are to be tried."""
 
 Wrong = tuple[Mask, str, str]
-"""Which values are wrong, what is wrong with each ``{value}``, and what to do."""
+"""Mask of the wrong values, a message about one ``{value}``, and the remedy."""
 
 
 @dataclass(frozen=True)
 class Unseen:
-    """Values that a column of the training table did not have: in how many cells, and the first."""
+    """Values of a column that are not in the training table: number of cells, and an example."""
 
     column: str
     count: int
@@ -40,7 +37,7 @@ class Unseen:
 class ColumnEncoder(BaseModel):
     """Encodes one column as features; fitted to one table and then applied to others.
 
-    Its fields are what ``preprocess.json`` keeps of the column.
+    Its fields are saved in ``preprocess.json``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,21 +47,17 @@ class ColumnEncoder(BaseModel):
     @property
     @abstractmethod
     def feature_names(self) -> list[str]:
-        """One name per feature, not necessarily different from those of other columns."""
+        """One name per feature; other columns may have the same names."""
 
     @abstractmethod
     def encode_values(self, distinct: Distinct) -> sparse.csr_array:
-        """Return the features of each different value, float32 ``[values, features]``."""
+        """Return the features of each distinct value, float32 ``[values, features]``."""
+
+    @property
+    def number_columns(self) -> tuple[str, ...]:
+        """Names of the features that are numbers, which models clip to the range of training."""
+        return ()
 
     def find_wrong(self, distinct: Distinct) -> list[Wrong]:
         """Return the values that cannot be encoded; by default, every value can."""
         return []
-
-    def find_unseen(self, distinct: Distinct) -> Unseen | None:
-        """Return the values of another table that count as ``(other)``, if any."""
-        return None
-
-
-def ones_at(rows: Any, features: Any, shape: tuple[int, int]) -> sparse.csr_array:
-    """Return a matrix of zeros, with a one at each row and feature."""
-    return sparse.csr_array((np.ones(len(rows), np.float32), (rows, features)), shape=shape)

@@ -19,18 +19,18 @@ DATE_FORMATS = (
     *("%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y"),
     *("%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%b %d %Y", "%B %d %Y", "%b %d, %Y", "%B %d, %Y"),
 )
-"""How dates may be written; of formats that fit as many cells, the first is taken."""
+"""Formats of dates; of those that fit equally many cells, the first is taken."""
 
 _MAY_BE_DATE = re.compile(
-    r"(?P<day>\d{1,4}[-/.]\d{1,2}(?:[-/.]\d{1,4})?|\d{1,2}[ -][A-Za-z]{3,9}[ -]\d{4}"
+    r"(\d{1,4}[-/.]\d{1,2}(?:[-/.]\d{1,4})?|\d{1,2}[ -][A-Za-z]{3,9}[ -]\d{4}"
     r"|[A-Za-z]{3,9} \d{1,2},? \d{4})(?:[T ]\d{1,2}:\d{2}.*)?"
 )
 
 
 def parse_dates(texts: Sequence[str], format_: str) -> pd.Series[pd.Timestamp]:
-    """Return the day in each cell, NaT where there is none; the time of day is left out."""
+    """Parse the date in each cell, without the time of day; NaT where there is none."""
     found = [_MAY_BE_DATE.fullmatch(text) for text in texts]
-    days = pd.Series([match["day"] if match else None for match in found], dtype="str")
+    days = pd.Series([match and match[1] for match in found], dtype="str")
     return pd.to_datetime(days, format=format_, errors="coerce")
 
 
@@ -45,7 +45,7 @@ def find_date_formats(texts: Sequence[str]) -> tuple[list[str], int]:
 
 
 def infer_date(distinct: Distinct) -> Inference:
-    """Infer dates that are written alike."""
+    """Infer dates in a common format."""
     values = distinct.texts_present
     formats, num_dates = find_date_formats(list(values))
     if num_dates < MIN_SHARE_OF_KIND * len(values):
@@ -60,7 +60,7 @@ class DateEncoder(ColumnEncoder):
     The number ``joined days`` counts the days since the earliest date of the training table.
 
     Attributes:
-        written: The format of the dates in training.
+        written: Format of the dates in training.
         parts: The encoders of year, month, weekday and days.
     """
 
@@ -72,15 +72,15 @@ class DateEncoder(ColumnEncoder):
     @classmethod
     def fit(cls, column: str, distinct: Distinct) -> DateEncoder:
         """Fit an encoder to each part of the dates."""
-        written = find_date_formats([text for text, _ in distinct.present])[0][0]
-        earliest = str(parse_dates(distinct.texts, written).min())[:10]
-        earliest = "1970-01-01" if earliest == "NaT" else earliest
-        parts = _split_dates(distinct, written, earliest)
+        written = find_date_formats(list(distinct.texts_present))[0][0]
+        dates = parse_dates(distinct.texts, written)
+        earliest = "1970-01-01" if dates.isna().all() else str(dates.min().date())
+        parts = _split_dates(dates, earliest)
         year, month, weekday, days = (Distinct.of(part.iloc[distinct.codes]) for part in parts)
         encoders = (
-            WordEncoder.fit_categories(f"{column} year", year),
-            WordEncoder.fit_categories(f"{column} month", month),
-            WordEncoder.fit_categories(f"{column} weekday", weekday),
+            WordEncoder.fit(f"{column} year", year),
+            WordEncoder.fit(f"{column} month", month),
+            WordEncoder.fit(f"{column} weekday", weekday),
             NumberEncoder.fit(f"{column} days", days),
         )
         return cls(column=column, written=written, earliest=earliest, parts=encoders)
@@ -92,15 +92,19 @@ class DateEncoder(ColumnEncoder):
 
     def encode_values(self, distinct: Distinct) -> sparse.csr_array:
         """Return the features of each date."""
-        parts = map(Distinct.of, _split_dates(distinct, self.written, self.earliest))
-        blocks = [
-            encoder.encode_values(part)[part.codes]
-            for encoder, part in zip(self.parts, parts, strict=True)
-        ]
+        dates = parse_dates(distinct.texts, self.written)
+        parts = map(Distinct.of, _split_dates(dates, self.earliest))
+        pairs = zip(self.parts, parts, strict=True)
+        blocks = [encoder.encode_values(part)[part.codes] for encoder, part in pairs]
         return sparse.csr_array(sparse.hstack(blocks))
 
+    @property
+    def number_columns(self) -> tuple[str, ...]:
+        """The number of days."""
+        return self.parts[-1].number_columns
+
     def find_wrong(self, distinct: Distinct) -> list[Wrong]:
-        """Return the values that are no dates in the format of the others."""
+        """Return the values that do not have the date format of training."""
         wrong = parse_dates(distinct.texts, self.written).isna().to_numpy() & ~distinct.missing
         example = pd.Timestamp("2024-05-17").strftime(self.written)
         message = f"{{value}} is not a date written {self.written} as others are, such as {example}"
@@ -108,11 +112,9 @@ class DateEncoder(ColumnEncoder):
         return [(wrong, message, remedy)]
 
 
-def _split_dates(distinct: Distinct, written: str, earliest: str) -> list[pd.Series[str]]:
-    """Return year, month, weekday and days since the earliest of each different value."""
-    dates = parse_dates(distinct.texts, written)
+def _split_dates(dates: pd.Series[pd.Timestamp], earliest: str) -> list[pd.Series[str]]:
+    """Return year, month, weekday and days since the earliest of each date, as text."""
     days = (dates - pd.Timestamp(earliest)).dt.days
-    year, month, since = (
-        part.astype("Int64").astype("str") for part in (dates.dt.year, dates.dt.month, days)
-    )
+    numbers = [each.astype("Int64").astype("str") for each in (dates.dt.year, dates.dt.month, days)]
+    year, month, since = numbers
     return [part.fillna("") for part in (year, month, dates.dt.day_name().str[:3], since)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from decimal import Decimal
+from itertools import product
 from typing import Annotated, Literal
 
 import numpy as np
@@ -14,21 +14,14 @@ from pydantic import Field, FiniteFloat
 from scipy import sparse
 
 from crossgcn.data.tables.cells import CODE, NumberStyle, are_whole, find_contradictions
-from crossgcn.data.tables.kinds.base import (
-    MIN_SHARE_OF_KIND,
-    ColumnEncoder,
-    Inference,
-    Wrong,
-    ones_at,
-)
+from crossgcn.data.tables.kinds.base import MIN_SHARE_OF_KIND, ColumnEncoder, Inference, Wrong
 from crossgcn.data.tables.table import Distinct
 
-MAX_CODES = 12
-"""Whole numbers with at most this many different values are codes, unless they count things."""
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
-SURE_COUNTS = 5
-"""So many numbers from 0 or 1, with one peak, are counts whatever the column is called."""
-
+MAX_CODES = 12  # columns with at most so many distinct whole numbers are codes, if not counts
+SURE_COUNTS = 5  # at least so many numbers, with one peak, are counts without a telling name
 COUNT_NAMES = {"count", "counts", "n", "nb", "no", "nr", "num", "number", "qty", "quantity"}
 CODE_NAMES = {
     *("cat", "category", "class", "cluster", "code", "codes", "grade", "group", "id", "kind"),
@@ -36,47 +29,35 @@ CODE_NAMES = {
     *("day", "hour", "month", "weekday", "year"),
 }
 
-MAX_DEVIATIONS = 5.0
-"""Standardised numbers are clipped to this distance from the mean."""
-
-MAX_KNOTS = 201
-"""Numbers of which the rank is kept; ranks between them are interpolated."""
-
-NUM_RANGES = 4
-"""About how many ranges a column of numbers is cut into."""
-
-SLACK = 0.25
-"""Greatest distance of a bound from its quantile, as a share of a range."""
-
+MAX_DEVIATIONS = 5.0  # standardised numbers are clipped to this distance from the mean
+MAX_KNOTS = 201  # numbers whose ranks are saved; ranks between them are interpolated
+NUM_RANGES = 4  # approximate number of ranges of a column
+SLACK = 0.25  # largest distance of a bound from its quantile, as a share of a range
 STEPS = ((1, 0, 0.0), (5, -1, 0.05), (2, -1, 0.25))
 """Digit, power of ten and cost of the steps whose multiples are round numbers.
 
 Costs are distances from the quantile, as shares of a range: a bound may move that much further
 to be a multiple of 10 instead of 5, or of 5 instead of 2.
 """
-
-DIGIT_COST = 0.3
-"""Cost of one more digit."""
+DIGIT_COST = 0.3  # cost of each further digit
 
 
 def infer_numeric(name: str, distinct: Distinct) -> Inference:
-    """Tell numbers from codes, which are categories or begin with 0, and from numbers of rows."""
+    """Infer numbers, as opposed to codes, which are categories, and to row numbers."""
     is_number = ~np.isnan(distinct.numbers)
     num_cells, num_present = distinct.num_cells(is_number), distinct.num_present
     if num_cells < MIN_SHARE_OF_KIND * num_present:
         return None
     numbers, of_value = np.unique(distinct.numbers[is_number], return_inverse=True)
     all_numbers, whole = num_cells == num_present, are_whole(numbers)
-    num_values = len(distinct.texts_present)
     if whole and any(map(CODE.fullmatch, distinct.texts_present)):
         return None
     if whole and len(numbers) <= MAX_CODES and 2 * len(numbers) <= num_cells:
         counts = np.bincount(of_value, distinct.counts[is_number]).astype(np.float64)
         if _are_counts(name, numbers, counts):
             return "numeric", f"{len(numbers)} different whole numbers, taken as counts"
-        if all_numbers:
-            return "categorical", f"{num_values} different whole numbers, taken as codes"
-        return "categorical", f"{num_values} different values, most of them whole numbers"
+        what = "whole numbers, taken as codes" if all_numbers else "values, most whole numbers"
+        return "categorical", f"{len(distinct.texts_present)} different {what}"
     if not all_numbers and len(numbers) <= MAX_CODES:
         return None
     num_rows = len(distinct.codes)
@@ -88,12 +69,12 @@ def infer_numeric(name: str, distinct: Distinct) -> Inference:
     return "numeric", f"{share}{distinct.style} from {low} to {high}"
 
 
-def _are_counts(name: str, numbers: NDArray[np.float64], counts: NDArray[np.float64]) -> bool:
-    """Return whether few whole numbers count things, as beds and guests do.
+def _are_counts(name: str, numbers: Floats, counts: Floats) -> bool:
+    """Return whether few whole numbers are counts, such as numbers of beds or guests.
 
-    They start 0, 1, 2 or 1, 2, 3, and the nodes of each become more up to one peak and then
-    fewer: but for chance, if a name such as ``beds`` or ``num_doors`` says that they count, and
-    strictly, of five numbers or more, if not. Names such as ``zone`` or ``code`` are of codes.
+    Counts start 0, 1, 2 or 1, 2, 3, and their histogram has one peak. Names such as ``beds`` or
+    ``num_doors`` allow deviations by chance; without such a name, at least five numbers are
+    needed, and almost no deviation. Names such as ``zone`` or ``code`` exclude counts.
     """
     words = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
     if not words or CODE_NAMES & set(words) or len(numbers) < 3:
@@ -114,13 +95,13 @@ class NumberEncoder(ColumnEncoder):
 
     Attributes:
         style: How numbers were written in training.
-        ranges: Endings of the names of the ranges, such as ``=[20, 25)`` or ``=0``, ascending.
-        bounds: Where all ranges but the first start.
-        known: Numbers of which the rank is kept, ascending; others are interpolated.
-        ranks: Their ranks, from -0.5 to 0.5; equal numbers have the middle of their ranks.
+        ranges: Suffixes of the names of the ranges, such as ``=[20, 25)`` or ``=0``, ascending.
+        bounds: Start of each range but the first.
+        known: Numbers whose ranks are saved, ascending; other ranks are interpolated.
+        ranks: Ranks of ``known``, from -0.5 to 0.5; equal numbers have their mean rank.
         deviation: The standard deviation; 1 where all numbers are the same.
-        has_missing: Whether missing values have a feature; otherwise they are in no range.
-            Standardised, they count as the mean; their rank is 0.
+        has_missing: Whether missing values have a feature. They are in no range, and their rank
+            and standardised value are 0.
     """
 
     kind: Literal["numeric"] = "numeric"
@@ -140,12 +121,12 @@ class NumberEncoder(ColumnEncoder):
         Infinities and text that is not a number count as missing.
         """
         is_finite = np.isfinite(distinct.numbers)
-        # Adding zero makes -0 and 0 the same to the last bit.
+        # Adding zero turns -0.0 into 0.0.
         numbers, where = np.unique(distinct.numbers[is_finite] + 0.0, return_inverse=True)
         counts = np.bincount(where, distinct.counts[is_finite], len(numbers)).astype(np.int64)
-        ranges = choose_ranges(numbers, counts)
-        known, ranks = rank_numbers(numbers, counts)
-        mean, deviation = measure(numbers, counts)
+        ranges = _choose_ranges(numbers, counts)
+        known, ranks = _rank(numbers, counts)
+        mean, deviation = _measure(numbers, counts)
         return cls(
             column=column,
             style=distinct.style,
@@ -167,34 +148,29 @@ class NumberEncoder(ColumnEncoder):
     def encode_values(self, distinct: Distinct) -> sparse.csr_array:
         """Return a one at the range of each value, its rank and the standardised value."""
         read = distinct.read_numbers(self.style)
-        is_finite = np.isfinite(read)
-        numbers = np.where(is_finite, read, self.mean)
-        ranges = np.searchsorted(np.array(self.bounds), numbers, side="right")
-        ranges = np.where(is_finite, ranges, len(self.ranges) if self.has_missing else -1)
-        with np.errstate(over="ignore"):
-            standard = (numbers - self.mean) / self.deviation
-        standard = np.clip(standard, -MAX_DEVIATIONS, MAX_DEVIATIONS)
-        ranks = np.where(is_finite, self._rank(numbers), 0.0)
-        measures = sparse.csr_array(np.stack([ranks, standard], axis=1).astype(np.float32))
-        rows = np.flatnonzero(ranges >= 0)
-        shape = (len(numbers), len(self.ranges) + self.has_missing)
-        in_ranges = ones_at(rows, ranges[rows], shape)
-        return sparse.csr_array(sparse.hstack([in_ranges, measures]))
-
-    def _rank(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        known = np.array(self.known)
+        rows = np.flatnonzero(np.isfinite(read))
+        numbers = read[rows]
         with np.errstate(all="ignore"):
-            # The distance of two floats may be more than a float can hold.
-            unit = 1.0 if np.isfinite(known[-1] - known[0]) else 2.0
-            ranks = np.interp(numbers / unit, known / unit, np.array(self.ranks))
-        return np.asarray(np.nan_to_num(ranks).clip(-0.5, 0.5))
+            standard = (numbers - self.mean) / self.deviation
+            # The difference of two floats may overflow; that of their halves does not.
+            ranks = np.interp(numbers / 2, np.array(self.known) / 2, self.ranks)
+        features = np.zeros((len(read), len(self.feature_names)), np.float32)
+        features[:, len(self.ranges) : -2] = ~np.isfinite(read)[:, None]
+        features[rows, np.searchsorted(self.bounds, numbers, side="right")] = 1.0
+        features[rows, -2] = np.nan_to_num(ranks).clip(-0.5, 0.5)
+        features[rows, -1] = standard.clip(-MAX_DEVIATIONS, MAX_DEVIATIONS)
+        return sparse.csr_array(features)
+
+    @property
+    def number_columns(self) -> tuple[str, ...]:
+        """The number itself."""
+        return (self.column,)
 
     def find_wrong(self, distinct: Distinct) -> list[Wrong]:
-        """Return the values that are written otherwise than in training, or not finite."""
+        """Return the values that are not finite or not in the number style of training."""
         found: list[Wrong] = []
         if not distinct.typed or self.style.sign == "%":
-            cells = zip(distinct.texts, distinct.missing, strict=True)
-            texts = ["" if is_missing else text for text, is_missing in cells]
+            texts = np.where(distinct.missing, "", np.array(distinct.texts, object)).tolist()
             reasons = find_contradictions(texts, self.style)
             others = f"numbers{self.style}" if str(self.style) else "plain numbers"
             for reason in filter(None, dict.fromkeys(reasons)):
@@ -206,25 +182,17 @@ class NumberEncoder(ColumnEncoder):
         return [*found, (~is_finite & ~distinct.missing, "{value} is not a finite number", remedy)]
 
 
-def measure(numbers: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:
-    """Return centre and spread by which numbers are standardised: mean and deviation.
-
-    Computed without overflow; the spread is 1 where all numbers are the same.
-    """
-    largest = float(abs(numbers).max(initial=0.0))
-    if largest == 0.0:
-        return 0.0, 1.0
-    scaled = numbers / largest
-    shares = counts / counts.sum()
+def _measure(numbers: Floats, counts: Counts) -> tuple[float, float]:
+    """Return mean and standard deviation, computed without overflow; 1 if all are the same."""
+    largest = float(abs(numbers).max(initial=0.0)) or 1.0
+    scaled, shares = numbers / largest, counts / max(counts.sum(), 1)
     mean = float((scaled * shares).sum())
     deviation = float(np.sqrt(((scaled - mean) ** 2 * shares).sum())) * largest
     return mean * largest, deviation if len(numbers) > 1 and deviation > 0.0 else 1.0
 
 
-def rank_numbers(
-    numbers: NDArray[np.float64], counts: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return at most :data:`MAX_KNOTS` of the different, ascending numbers, and their ranks."""
+def _rank(numbers: Floats, counts: Counts) -> tuple[Floats, Floats]:
+    """Return at most ``MAX_KNOTS`` of the distinct, ascending numbers, and their ranks."""
     if len(numbers) == 0:
         return np.zeros(1), np.zeros(1)
     ranks = (np.cumsum(counts) - counts / 2) / counts.sum() - 0.5
@@ -235,19 +203,13 @@ def rank_numbers(
     return numbers[kept], ranks[kept]
 
 
-def choose_ranges(
-    numbers: NDArray[np.float64], counts: NDArray[np.int64]
-) -> list[tuple[float, str]]:
-    """Return where ranges with about equally many cells start, and what they are called.
+def _choose_ranges(numbers: Floats, counts: Counts) -> list[tuple[float, str]]:
+    """Return start and name of ranges with about equally many cells.
 
     A value in more than a quarter of the cells, such as 0, gets a range of its own. The numbers
-    below, between and above such values are cut at quantiles, into parts in proportion to their
-    cells. Each cut then moves to a round number at most a quarter of a range away. Ranges without
-    a number are left out: theirs belong to the next range to the left.
-
-    Args:
-        numbers: The different values, finite and ascending.
-        counts: The number of cells of each.
+    below, between and above such values are cut at quantiles, in proportion to their cells. Each
+    cut then moves to a round number at most a quarter of a range away. Empty ranges are merged
+    with the next range to the left.
     """
     is_alone = counts * NUM_RANGES > counts.sum()
     alone = numbers[is_alone]
@@ -264,7 +226,7 @@ def choose_ranges(
     return [ranges[position] for position in filled or [0]]
 
 
-def _cut(numbers: NDArray[np.float64], counts: NDArray[np.int64], num_ranges: int) -> list[float]:
+def _cut(numbers: Floats, counts: Counts, num_ranges: int) -> list[float]:
     """Return round bounds between ranges with about equally many cells."""
     share_below = (np.cumsum(counts) - counts) / counts.sum()
     bounds: list[float] = []
@@ -276,42 +238,37 @@ def _cut(numbers: NDArray[np.float64], counts: NDArray[np.int64], num_ranges: in
         distance[:first] = np.inf
         nearest = int(distance.argmin())
         near = np.flatnonzero(distance <= max(SLACK / num_ranges, distance[nearest]))
-        low, high, wish = numbers[[near[0] - 1, near[-1], nearest]].tolist()
-        costs = {
-            bound: cost + float(distance[np.searchsorted(numbers, bound)]) * num_ranges
-            for bound, cost in _list_round_numbers(low, high, wish)
-        }
+        low, high, quantile = numbers[[near[0] - 1, near[-1], nearest]].tolist()
+        costs = _find_round_numbers(low, high, quantile)
+        for bound in costs:
+            costs[bound] += float(distance[np.searchsorted(numbers, bound)]) * num_ranges
         bounds.append(min(costs, key=lambda bound: costs[bound]))
         first = int(np.searchsorted(numbers, bounds[-1])) + 1
     return bounds
 
 
-def _list_round_numbers(low: float, high: float, wish: float) -> Iterator[tuple[float, float]]:
-    """Yield different round numbers in ``(low, high]``, the roundest first, and their costs.
+def _find_round_numbers(low: float, high: float, quantile: float) -> dict[float, float]:
+    """Return the roundest numbers in ``(low, high]`` and their costs, from 0 to ``SLACK``.
 
     Round numbers are multiples of 10, 5, 2 and 1 times a power of ten; the larger the step, the
-    rounder. Of each step, it is the multiple nearest to ``wish``. The first costs nothing, and the
-    last at most :data:`SLACK`. Where no number is round, it is ``wish``.
+    rounder. Each step gives its multiple nearest to ``quantile``. Without a round number, return
+    ``quantile``.
     """
     exponent = math.floor(math.log10(max(abs(low), abs(high)))) + 1
-    given: set[float] = set()
+    costs: dict[float, float] = {}
     cost_of_first = 0.0
-    for digits in range(18):
-        for digit, shift, cost_of_digit in STEPS:
-            step = Decimal(digit).scaleb(exponent - digits + shift)
-            least = math.floor(Decimal(low) / step) + 1
-            most = math.floor(Decimal(high) / step)
-            number = float(min(max(round(Decimal(wish) / step), least), most) * step)
-            if least > most or not low < number <= high or number in given:
-                continue
-            cost = cost_of_digit + DIGIT_COST * digits
-            cost_of_first = cost_of_first if given else cost
-            if cost - cost_of_first > SLACK:
-                return
-            given.add(number)
-            yield number, cost - cost_of_first
-    if not given:
-        yield wish, 0.0
+    for digits, (digit, power, cost) in product(range(18), STEPS):
+        step = Decimal(digit).scaleb(exponent - digits + power)
+        least, most = math.floor(Decimal(low) / step) + 1, math.floor(Decimal(high) / step)
+        number = float(min(max(round(Decimal(quantile) / step), least), most) * step)
+        if least > most or not low < number <= high:
+            continue
+        total = cost + DIGIT_COST * digits
+        cost_of_first = cost_of_first if costs else total
+        if total - cost_of_first > SLACK:
+            break
+        costs.setdefault(number, total - cost_of_first)
+    return costs or {quantile: 0.0}
 
 
 def _name_ranges(bounds: list[float], alone: set[float]) -> list[tuple[float, str]]:

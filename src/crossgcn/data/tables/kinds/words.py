@@ -4,52 +4,35 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 from typing import Literal
 
 import numpy as np
 from scipy import sparse
 
 from crossgcn.data.tables.cells import parse_numbers, plain_id
-from crossgcn.data.tables.kinds.base import (
-    ColumnEncoder,
-    Inference,
-    Unseen,
-    Wrong,
-    ones_at,
-)
+from crossgcn.data.tables.kinds.base import ColumnEncoder, Inference, Unseen, Wrong
 from crossgcn.data.tables.table import Distinct
 
 NOT_SET, SET = ("0", "0.0", "false"), ("1", "1.0", "true")
-"""What a column of flags holds, in lower case; yes and no are categories."""
+"""Values of flags, in lower case; yes and no are categories."""
 
-MAX_CATEGORIES_OF_NAMES = 20
-"""Text with at most this many different values is never taken for names."""
-
-MIN_SHARE_OF_NAMES = 0.9
-"""Share of different values in a column of names."""
-
-MIN_SHARE_OF_TEXTS = 0.5
-MIN_WORDS_OF_TEXT = 6.0
-"""Share of different values in a column of free text, and number of words on average."""
-
-MIN_SHARE_OF_LISTS = 0.1
-"""Share of cells with several words in a column of lists."""
-
-MIN_WORD_REPEATS = 3
-"""How often a word of a list occurs at least, on average."""
-
-MIN_COUNT = 2
-"""Cells that a word must be in to have a feature; other words share ``(other)``."""
-
-MAX_WORDS = 5_000
-"""Number of words of lists with a feature of their own."""
+MAX_CATEGORIES_OF_NAMES = 20  # columns with at most so many distinct texts are never names
+MIN_SHARE_OF_NAMES = 0.9  # share of distinct texts in a column of names
+MIN_SHARE_OF_TEXTS = 0.5  # share of distinct texts in a column of free text
+MIN_WORDS_OF_TEXT = 6.0  # mean number of words in a cell of free text
+MIN_SHARE_OF_LISTS = 0.1  # share of cells with several words in a column of lists
+MIN_WORD_REPEATS = 3  # mean number of cells per word of a column of lists
+MIN_COUNT = 2  # words in fewer cells share the feature ``(other)``
+MAX_WORDS = 5_000  # the most words of a column of lists that get a feature
 
 Separator = Literal["json", ";", "|", ",", " "]
 
 
 def infer_flag(distinct: Distinct) -> Inference:
-    """Take columns of 0 and 1, or of true and false, as flags."""
+    """Infer flags: columns of 0 and 1, or of true and false."""
     values = distinct.texts_present
     if len(values) > 2 or not {value.lower() for value in values} <= {*NOT_SET, *SET}:
         return None
@@ -57,7 +40,7 @@ def infer_flag(distinct: Distinct) -> Inference:
 
 
 def infer_categorical(distinct: Distinct) -> tuple[str, str]:
-    """Take text as categories, but leave out names and free text."""
+    """Infer categories; names and free text are ignored."""
     values = distinct.texts_present
     num_values, num_cells = len(values), distinct.num_present
     texts = f"{num_values:,} different texts in {num_cells:,} cells"
@@ -78,26 +61,26 @@ def infer_list(distinct: Distinct) -> Inference:
     common in text and numbers, so lists with commas must also differ in length and hold words
     that are not numbers.
     """
-    separator = find_separator([cell for cell, _ in distinct.present])
+    cells = distinct.texts_present
+    separator = find_separator(cells)
     if separator == " ":
         return None
-    words = count_words(distinct, separator)
-    lengths = [(len(split_words(cell, separator)), count) for cell, count in distinct.present]
-    num_several = sum(count for length, count in lengths if length > 1)
+    words = count_words(cells, separator)
+    lengths = {cell: len(split_words(cell, separator)) for cell in cells}
+    num_several = sum(count for cell, count in cells.items() if lengths[cell] > 1)
     are_lists = num_several >= MIN_SHARE_OF_LISTS * distinct.num_present
-    are_repeated = sum(words.values()) >= MIN_WORD_REPEATS * len(words)
-    if not are_lists or not are_repeated:
+    if not are_lists or sum(words.values()) < MIN_WORD_REPEATS * len(words):
         return None
     are_numbers = not np.isnan(parse_numbers(list(words))).any()
-    if separator == "," and (len({length for length, _ in lengths}) < 2 or are_numbers):
+    if separator == "," and (len(set(lengths.values())) < 2 or are_numbers):
         return None
-    if len(words) > len(distinct.present) and separator != "json":
+    if len(words) > len(cells) and separator != "json":
         return None
     written = "as JSON" if separator == "json" else f"between {separator!r}"
     return "list", f"lists of {len(words):,} words {written}"
 
 
-def find_separator(cells: Sequence[str]) -> Separator:
+def find_separator(cells: Collection[str]) -> Separator:
     """Return the separator that most cells of a column contain."""
     if sum(cell.startswith("[") and cell.endswith("]") for cell in cells) * 2 > len(cells):
         return "json"
@@ -123,19 +106,17 @@ def split_words(cell: str, separator: Separator | None) -> list[str]:
 
 
 def _split_json(cell: str) -> list[str]:
-    try:
+    with suppress(ValueError, RecursionError):  # too many nested brackets
         content = json.loads(cell)
         if isinstance(content, list):
             return [item if isinstance(item, str) else json.dumps(item) for item in content]
-    except (ValueError, RecursionError):  # too many nested brackets
-        pass
     return [word.strip().strip("'\"") for word in cell.strip().strip("[]").split(",")]
 
 
-def count_words(distinct: Distinct, separator: Separator | None) -> dict[str, int]:
-    """Return the words of all cells and their counts, the most frequent first."""
+def count_words(cells: Mapping[str, int], separator: Separator | None) -> dict[str, int]:
+    """Return the words of cells and their counts, the most frequent first."""
     counts: Counter[str] = Counter()
-    for cell, count in distinct.present:
+    for cell, count in cells.items():
         for word in split_words(cell, separator):
             counts[word] += count
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
@@ -167,7 +148,7 @@ class FlagEncoder(ColumnEncoder):
         return sparse.csr_array(features[:, : 1 + self.has_missing].astype(np.float32))
 
     def find_wrong(self, distinct: Distinct) -> list[Wrong]:
-        """Return the words that are no flag."""
+        """Return the values that are not flags."""
         is_flag = distinct.missing | distinct.is_one_of({*NOT_SET, *SET})
         remedy = "write 1 or 0, true or false, or leave the cell empty"
         return [(~is_flag, "{value} is not a flag", remedy)]
@@ -180,7 +161,7 @@ class WordEncoder(ColumnEncoder):
 
     Attributes:
         words: Words with a feature of their own, the most frequent first.
-        rare: Words of the training table without one, by the alphabet.
+        rare: Other words of the training table, sorted.
         separator: What separates the words of a list; None for categories.
         has_missing: Whether missing categories have a feature; otherwise they count as
             ``(other)``. A missing list has no words.
@@ -193,20 +174,27 @@ class WordEncoder(ColumnEncoder):
     has_missing: bool = False
 
     @classmethod
-    def fit_categories(
-        cls, column: str, distinct: Distinct, min_count: int = MIN_COUNT
+    def fit(
+        cls,
+        column: str,
+        distinct: Distinct,
+        *,
+        is_list: bool = False,
+        min_count: int = MIN_COUNT,
     ) -> WordEncoder:
-        """Give each category of at least ``min_count`` cells a feature."""
-        words, rare = _part_words(count_words(distinct, None), min_count)
-        is_missing = bool(distinct.missing.any())
-        return cls(column=column, words=words, rare=rare, has_missing=is_missing)
-
-    @classmethod
-    def fit_lists(cls, column: str, distinct: Distinct) -> WordEncoder:
-        """Give each word in several cells a feature."""
-        separator = find_separator([cell for cell, _ in distinct.present])
-        words, rare = _part_words(count_words(distinct, separator), MIN_COUNT, MAX_WORDS)
-        return cls(kind="list", column=column, words=words, rare=rare, separator=separator)
+        """Give each word in at least ``min_count`` cells a feature."""
+        separator = find_separator(distinct.texts_present) if is_list else None
+        counts = count_words(distinct.texts_present, separator)
+        words = [word for word, count in counts.items() if count >= min_count]
+        words = words[:MAX_WORDS] if is_list else words
+        return cls(
+            kind="list" if is_list else "categorical",
+            column=column,
+            words=tuple(words),
+            rare=tuple(sorted(counts.keys() - set(words))),
+            separator=separator,
+            has_missing=not is_list and bool(distinct.missing.any()),
+        )
 
     @property
     def feature_names(self) -> list[str]:
@@ -219,35 +207,28 @@ class WordEncoder(ColumnEncoder):
         """Return a one at each word of each value."""
         known, other = _find_positions(self.words), len(self.words)
         of_missing = {other + self.has_missing} if self.kind == "categorical" else set()
-        rows: list[int] = []
-        features: list[int] = []
-        values = zip(distinct.texts, distinct.missing, strict=True)
-        for row, (text, is_missing) in enumerate(values):
-            words = split_words(text, self.separator)
-            found = {known.get(word, known.get(plain_id(word), other)) for word in words}
-            found = of_missing if is_missing else found
-            rows += [row] * len(found)
-            features += found
-        return ones_at(rows, features, (len(distinct.values), len(self.feature_names)))
+        found = [
+            {known.get(word, known.get(plain_id(word), other)) for word in words} or of_missing
+            for words in self._split(distinct)
+        ]
+        rows = np.repeat(np.arange(len(found)), list(map(len, found)))
+        entries = np.ones(len(rows), np.float32), (rows, list(chain.from_iterable(found)))
+        return sparse.csr_array(entries, shape=(len(found), len(self.feature_names)))
 
     def find_unseen(self, distinct: Distinct) -> Unseen | None:
         """Return the words that the training table did not have."""
         known = _find_positions((*self.words, *self.rare))
         count, example = 0, ""
-        for position in np.flatnonzero(~distinct.missing).tolist():
-            words = split_words(distinct.texts[position], self.separator)
+        for words, num_cells in zip(self._split(distinct), distinct.counts.tolist(), strict=True):
             unseen = [word for word in words if word not in known and plain_id(word) not in known]
             if unseen:
-                count, example = count + int(distinct.counts[position]), example or unseen[0]
+                count, example = count + num_cells, example or unseen[0]
         return Unseen(self.column, count, example) if count else None
 
-
-def _part_words(
-    counts: dict[str, int], min_count: int, most: int | None = None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the words that get a feature, the most frequent first, and the rest, sorted."""
-    words = [word for word, count in counts.items() if count >= min_count][:most]
-    return tuple(words), tuple(sorted(counts.keys() - set(words)))
+    def _split(self, distinct: Distinct) -> Iterator[list[str]]:
+        """Yield the words of each value; a missing value has none."""
+        for text, is_missing in zip(distinct.texts, distinct.missing, strict=True):
+            yield [] if is_missing else split_words(text, self.separator)
 
 
 def _find_positions(words: Sequence[str]) -> dict[str, int]:

@@ -1,0 +1,226 @@
+"""From a :class:`~crossgcn.CrossHops`, its graph and names to an explanation.
+
+Its scores are a polynomial of the columns of one node, which
+:mod:`~crossgcn.explanation.purify` splits into terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.utils import k_hop_subgraph
+
+from crossgcn.explanation.columns import Names, hop_columns
+from crossgcn.explanation.polynomial import Floats, Ints, as_array, read_hops
+from crossgcn.explanation.purify import Terms, most_nodes
+from crossgcn.explanation.terms import Explanation, make_term
+from crossgcn.graph.neighbourhood import NeighbourLabels
+from crossgcn.models.cross_hops import CrossHops
+
+_LEAST_NODES = 200
+_ROUNDING = 1e-5
+_MOST_NEIGHBOURS = 200
+"""How many neighbours of a node are left out one by one."""
+
+
+class HopExplainer:
+    """Explains a :class:`~crossgcn.CrossHops` on a graph.
+
+    Args:
+        labels: What neighbours show of their labels.
+        contrast: Names of two classes.
+        fitted: Another graph, with its labels, on whose nodes the terms are fitted. These nodes
+            have the first numbers, and those of ``data`` the next.
+
+    Attributes:
+        outputs: The scores that are explained.
+        polynomial: What the model computes of the columns of a node: these scores.
+        columns: The columns that terms have.
+        dropped: Names of the columns that the model does not read.
+        most_nodes: How many nodes are explained at once, besides as many further ones.
+        meaning: What a contribution of :meth:`neighbours` is.
+        limits: What the model does with values that it was not trained on.
+    """
+
+    meaning = (
+        "A neighbour's contribution is the score minus what it would be without the edge; at most "
+        f"{_MOST_NEIGHBOURS} neighbours are tried. Means over neighbours are smoothed: where "
+        "neighbours are few, they are drawn towards the mean of all nodes."
+    )
+    limits = "Values beyond those of the training nodes count as the nearest of these."
+
+    def __init__(
+        self,
+        model: CrossHops,
+        data: Data,
+        names: Names,
+        labels: NeighbourLabels | None = None,
+        contrast: tuple[Any, Any] | None = None,
+        fitted: tuple[Data, NeighbourLabels | None] | None = None,
+    ) -> None:
+        self.model, self.data, self.names, self.labels = model, data, names, labels
+        self.outputs = names.outputs(contrast)
+        self.polynomial = read_hops(model, self.outputs.margin)
+        self._of_classes = read_hops(model, np.eye(len(names.classes)))
+        columns, is_read = hop_columns(model, names), model.is_read.numpy()
+        self.columns = tuple(each for each in columns if is_read[each.places].any())
+        self.dropped = tuple(each.name for each in columns if not is_read[each.places].any())
+        self._inputs = self._compute(model, data, labels)
+        self.most_nodes = max(most_nodes(self.polynomial, len(self.columns)), _LEAST_NODES)
+        self._first = 0 if fitted is None else fitted[0].x.size(0)
+        self._num_fitted = self._first or data.x.size(0)
+        if fitted is not None:
+            self._inputs = torch.cat([self._compute(model, *fitted), self._inputs])
+
+    def explain(self, further: Sequence[int] | Ints = ()) -> Explanation:
+        """Return the terms of the nodes that they are fitted on, and of ``further`` nodes.
+
+        The terms are fitted on all nodes, or on a sample of a large graph. More than
+        ``most_nodes`` further nodes are left out: explain some of them.
+        """
+        nodes = np.arange(self._num_fitted)
+        if len(nodes) > self.most_nodes:
+            sample = np.random.default_rng(0).choice(nodes, self.most_nodes, replace=False)
+            nodes = np.unique(sample)
+        fitted = len(nodes)
+        if len(further) <= self.most_nodes:
+            nodes = np.append(nodes, np.setdiff1d(np.array(further, np.int64), nodes))
+        inputs = self.inputs(nodes)
+        terms = Terms(self.polynomial, inputs, [each.places for each in self.columns], fitted)
+        found = {
+            key: make_term(key, self.columns, part, self.polynomial.bags, fitted)
+            for key, part in terms.purify()
+        }
+        rest = found.pop((), None)
+        scores = self.polynomial.mean(terms.scores)
+        return Explanation(
+            outputs=self.outputs.names,
+            unit=self.outputs.unit,
+            nodes=nodes,
+            scores=scores,
+            average=scores[:fitted].mean(axis=0),
+            terms=tuple(found[key] for key in sorted(found)),
+            rest=rest,
+            inputs=inputs,
+            explainer=self,
+            num_unlisted=terms.num_unlisted,
+            num_fitted=fitted,
+        )
+
+    def inputs(self, nodes: Ints) -> Floats:
+        """Return the standardised columns of some nodes."""
+        return self._rows(self._inputs, nodes)
+
+    def predict(self, projected: Floats) -> Ints:
+        """Return the class that is predicted from projections of columns."""
+        scores = self._of_classes.mean(self._of_classes.evaluate(projected))
+        return np.asarray(scores.argmax(axis=1))
+
+    def plain(self, node: int) -> Floats:
+        """Return the standardised columns of a node, neither cut nor smoothed.
+
+        They are what the table says. The mean label of neighbours is NaN if none is known.
+        """
+        model, plan = self.model, self.model.plan
+        center, deviation = as_array(model.center), as_array(model.deviation)
+        (row,) = self._rows(self._plain, np.array([node - self._first])) * deviation + center
+        if self.labels is not None and plan.num_labels:
+            blocks = row[-len(plan.sides) * plan.label_hops * (plan.num_labels + 1) :]
+            blocks = blocks.reshape(-1, plan.num_labels + 1)  # a view of the row
+            hops = 1 + np.arange(len(blocks))[:, np.newaxis] // len(plan.sides)
+            means, count = blocks[:, :-1], np.expm1(blocks[:, -1:])
+            count = np.where(count > _ROUNDING, count, np.nan)
+            means += hops * (means - as_array(_prior(self.labels))) / count
+        return np.asarray((row - center) / deviation)
+
+    @cached_property
+    def _plain(self) -> Tensor:
+        model = deepcopy(self.model)
+        model.strength.zero_()
+        model.low.fill_(-torch.inf)
+        model.high.fill_(torch.inf)
+        columns: Tensor = self._compute(model, self.data, self.labels)
+        return columns
+
+    def near(self, node: int) -> Tensor:
+        """Return the neighbours of a node, those with the largest edge weights first."""
+        (sources, targets), weight = self.data.edge_index, self.data.get("edge_weight")
+        node -= self._first
+        into = (targets == node) & (sources != node)
+        out = (sources == node) & (targets != node) & self.model.plan.directed
+        near = torch.cat([sources[into], targets[out]])
+        if weight is not None:
+            near = near[torch.cat([weight[into], weight[out]]).argsort(descending=True)]
+        return torch.tensor(list(dict.fromkeys(near.tolist())), dtype=torch.long) + self._first
+
+    def neighbours(self, node: int) -> tuple[Ints, Floats]:
+        """Return the neighbours of a node, and how much its scores change without each.
+
+        Removing one neighbour changes the means of the others, their number and their labels.
+        Of many neighbours only those with the largest edge weights are removed.
+        """
+        plan, inputs = self.model.plan, self.inputs(np.array([node]))
+        near, node = self.near(node)[:_MOST_NEIGHBOURS] - self._first, node - self._first
+        without = self._without_each(node, near, self.data.edge_index)
+        if plan.directed:
+            titles = plan.name_columns([""] * plan.num_features, [""] * plan.num_labels)
+            is_out = np.array(["out-" in title for title in titles])
+            outgoing = self._without_each(node, near, self.data.edge_index.flip(0), flipped=True)
+            without = np.where(is_out, outgoing, without)
+        rows = np.concatenate([inputs, without])
+        scores = self.polynomial.mean(self.polynomial.evaluate(self.polynomial.project(rows)))
+        return near.numpy() + self._first, scores[0] - scores[1:]
+
+    def _without_each(
+        self, node: int, near: Tensor, edges: Tensor, *, flipped: bool = False
+    ) -> Floats:
+        """Return the inputs of copies of a node, each without one of its neighbours.
+
+        Only the nodes that the inputs depend on are looked at. The copies have the edges into
+        the node; if these are ``flipped``, the columns of out-neighbours are right, else others.
+        """
+        data, count = self.data, len(near)
+        if not count:
+            return np.zeros((0, self.model.plan.num_columns))
+        nodes, (sources, targets), place, inside = k_hop_subgraph(
+            node, self.model.plan.hops, edges, True, data.num_nodes
+        )
+        into = (targets == place) & (sources != place)
+        kept = nodes[sources[into]] != near[:, None]
+        copy, edge = kept.nonzero(as_tuple=True)
+        copies = torch.stack([sources[into][edge], len(nodes) + copy])
+        edges = torch.cat([torch.stack([sources, targets]), copies], 1)
+        weight = data.get("edge_weight")
+        if weight is not None:
+            weight = torch.cat([weight[inside], weight[inside][into][edge]])
+        labels = self.labels
+        if labels is not None:  # The copies must not see the node's own label.
+            prior = _prior(labels)
+            known = torch.cat([labels.known[nodes], labels.known.new_zeros(count)])
+            known[place] = False
+            values = labels.values[torch.cat([nodes, nodes[place].repeat(count)])]
+            labels = NeighbourLabels(values, known, prior)
+        x = data.x[nodes] if data.x.layout == torch.strided else data.x.to_dense()[nodes]
+        x = torch.cat([x, x[place].repeat(count, 1)])
+        graph = Data(x, edges.flip(0) if flipped else edges, edge_weight=weight)
+        inputs = self._compute(self.model, graph, labels)
+        return self._rows(inputs, len(nodes) + np.arange(count))
+
+    @staticmethod
+    @torch.no_grad()
+    def _compute(model: CrossHops, data: Data, labels: NeighbourLabels | None) -> Any:
+        return model.columns(data.x, data.edge_index, data.get("edge_weight"), labels)
+
+    def _rows(self, inputs: Any, nodes: Ints) -> Floats:
+        return as_array(inputs[torch.from_numpy(nodes)])
+
+
+def _prior(labels: NeighbourLabels) -> Tensor:
+    return labels.values[labels.known].mean(0) if labels.prior is None else labels.prior
