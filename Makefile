@@ -1,4 +1,4 @@
-# make run            train on the bundled Citeseer (installs into .venv first)
+# make run            a first look, half a minute on bundled data (installs into .venv first)
 # make test           lint, types and tests, on all cores
 # make paper          the paper's tables and figures with verdicts: results/paper (hours; set CROSSGCN_DATA)
 # make bench          the benchmarks that this machine can run: results/benchmarks (an hour)
@@ -24,7 +24,7 @@ PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS)
 	lint clean
 
 run: .venv/installed
-	$(BIN)/crossgcn compare citeseer --models gcn,cross-gcn-release-fix,cross-gcn --num-layers 1,2
+	@$(BIN)/python examples/first_look.py
 
 # Together: mypy uses one core, for 80 s of CPU time without its cache and for 4 s with it.
 test: .venv/installed-for-development

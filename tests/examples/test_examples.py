@@ -28,3 +28,8 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip(), "an example prints its result"
+    if name == "first_look.py":  # it fits a terminal of 80 × 40
+        lines = done.stdout.splitlines()
+        assert len(lines) < 40 and max(map(len, lines)) <= 80
+        assert "columns: crosses help" in done.stdout and "6 of 6 classes" in done.stdout
+        assert (tmp_path / "runs" / "first-look.html").stat().st_size > 100_000
