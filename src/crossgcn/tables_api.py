@@ -7,16 +7,21 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import pandas as pd
 from pydantic import ValidationError
 
-from crossgcn.data.tables.graph import TableGraph, describe_encoding, load_tables
+from crossgcn.data.tables.graph import (
+    AnyEdges,
+    AnyTable,
+    TableGraph,
+    describe_encoding,
+    load_tables,
+)
 from crossgcn.data.tables.plan import TableChoices
-from crossgcn.data.tables.table import Table
 from crossgcn.errors import BadInput
 from crossgcn.experiments.candidates import DEFAULT_TRIALS, configure_for_tables
 from crossgcn.experiments.compare import table_experiment
@@ -28,19 +33,25 @@ from crossgcn.reports.page.render import write_report
 from crossgcn.reports.summaries import summarise_candidates
 from crossgcn.training.records import write_summary
 
-AnyTable = Path | str | pd.DataFrame | Table
-
 
 def from_tables(
-    nodes: AnyTable, edges: AnyTable | None = None, target: str | None = None, **options: Any
+    nodes: AnyTable,
+    edges: AnyEdges = None,
+    target: str | None = None,
+    *,
+    through: Mapping[str, AnyTable] | None = None,
+    **options: Any,
 ) -> TableModel:
     """Return a model of two tables, to be trained by :meth:`TableModel.fit`.
 
     Args:
         nodes: One row per node: a data frame, or a CSV, TSV, Parquet or XLSX file. Columns may
             hold texts, numbers, dates, lists and ids of any kind.
-        edges: One row per edge, likewise.
+        edges: One row per edge, likewise; or several tables by the name of their relation,
+            ``{"borders": ..., "ties": ...}``.
         target: Column of ``nodes`` to predict: classes, or a number.
+        through: Tables of nodes and things, such as planes and routes, by name: nodes that share
+            a thing are neighbours.
         **options: Fields of :class:`~crossgcn.TableChoices`, such as ``id_column``, and of
             :class:`~crossgcn.RunConfig`, such as ``model`` (``"cross-hops"`` by default),
             ``order``, ``columns`` (``"auto"``), ``tuning`` or ``num_splits`` (10).
@@ -54,9 +65,11 @@ def from_tables(
     except ValidationError as error:
         wrong = error.errors()[0]
         raise BadInput(f"{wrong['loc'][0]} is {wrong['input']!r}: {wrong['msg']}") from None
-    model = TableModel(load_tables(nodes, edges, choices), options)
-    files = {"dataset": _absolute(nodes), "edges": _absolute(edges)}
+    model = TableModel(load_tables(nodes, edges, choices, through=through), options)
+    files = {"dataset": _absolute(nodes), "edges": _list_files(edges)}
     model._source = {**files, "tables": choices.as_options()}
+    if through:
+        model._source["tables"]["through"] = _list_files(through)
     return model
 
 
@@ -182,7 +195,7 @@ class TableModel:
     def explain(
         self,
         nodes: AnyTable | None = None,
-        edges: AnyTable | None = None,
+        edges: AnyEdges = None,
         *,
         node: str | None = None,
         contrast: tuple[str, str] | None = None,
@@ -192,7 +205,8 @@ class TableModel:
         Args:
             nodes: Table of new nodes, as :meth:`predict` takes it; the nodes of the training table
                 by default. The id of one of these alone is taken as ``node``.
-            edges: Table of their edges, to each other or to nodes of the training table.
+            edges: Table of their edges, to each other or to nodes of the training table; of
+                several relations, tables by name.
             node: Explain this node only: its id, or its name if it has one that no other node has.
             contrast: Two of the classes: why the first and not the second.
         """
@@ -203,7 +217,7 @@ class TableModel:
     def predict(
         self,
         nodes: AnyTable | None = None,
-        edges: AnyTable | None = None,
+        edges: AnyEdges = None,
         *,
         interval: float | None = None,
         terms: int | None = None,
@@ -213,7 +227,8 @@ class TableModel:
         Args:
             nodes: Table of new nodes with the columns of the training table; the nodes of the
                 training table by default.
-            edges: Table of their edges, to each other or to nodes of the training table.
+            edges: Table of their edges, to each other or to nodes of the training table; of
+                several relations, tables by name.
             interval: Also return columns ``lower`` and ``upper``, between which this percentage of
                 the truths lie, or a ``set`` of classes that holds it, joined by semicolons, if new
                 nodes are from the same population as the validation nodes; 50 to 99.9.
@@ -265,3 +280,12 @@ class TableModel:
 def _absolute(table: AnyTable | None) -> str | None:
     """Return the path of a table; ``None`` if it is no file."""
     return str(Path(table).resolve()) if isinstance(table, str | Path) else None
+
+
+def _list_files(edges: AnyEdges) -> list[str] | None:
+    """Return tables of edges as a command takes them; ``None`` if they are no files."""
+    if not isinstance(edges, Mapping):
+        path = _absolute(edges)
+        return None if path is None else [path]
+    paths = {name: _absolute(table) for name, table in edges.items()}
+    return [f"{name}={path}" for name, path in paths.items() if path] or None

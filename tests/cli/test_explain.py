@@ -207,7 +207,7 @@ def test_the_page_holds_what_explain_says(
         one = result_of(crossgcn("explain", run, "--node", ids[row["id"]], "--json"))
         assert row["score"] == pytest.approx(one["score"], rel=1e-3)
         assert row["start"] == pytest.approx(one["average"], rel=1e-3)
-        near = [[name, pytest.approx(amount, rel=1e-3)] for name, _, amount in row["near"]]
+        near = [[name, pytest.approx(amount, rel=1e-3)] for name, _, amount, _ in row["near"]]
         assert [[n["node"], n["contribution"]] for n in one["neighbours"]][:12] == near
     if target == "winner":
         assert crossgcn("report", run, "--nodes", 0).returncode == 0

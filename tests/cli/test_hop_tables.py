@@ -88,7 +88,7 @@ def test_new_nodes_see_the_labels_of_the_training_nodes(shop: Path, run: Path) -
     y = torch.cat([old.y, torch.full((added,), -1)])
     labels = neighbour_labels(y, opened.split.train, old.num_classes)
     x = torch.cat([old.x.to_dense(), torch.from_numpy(new.x.toarray())])
-    ends = torch.cat([old.edge_index, torch.from_numpy(new.edges)], dim=1)
+    ends = torch.cat([old.edge_index, new.relations[0].edge_index], dim=1)
     with torch.no_grad():
         scores = model(x, to_undirected(ends), None, labels)[-added:]
     found = frame.filter(like="probability: ").to_numpy()

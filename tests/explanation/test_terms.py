@@ -16,6 +16,7 @@ from crossgcn.errors import BadInput
 from crossgcn.explanation import Explanation, NotASum
 from crossgcn.explanation.columns import SCOPES, Names, hop_columns
 from crossgcn.explanation.polynomial import Floats
+from crossgcn.graph.hops import RelationNames
 from crossgcn.models.cross_hops import HopPerceptron
 
 SPACE = FeatureSpace(
@@ -181,9 +182,12 @@ def test_the_largest_terms_carry_a_share_of_each_prediction(
     assert (shares[-1] == pytest.approx(1.0)) == (whole.rest is None)
 
 
+FRIENDS = (RelationNames("friends"),)
+
+
 def test_columns_are_those_of_the_table() -> None:
     model = CrossHops(7, 4, 1, 3, label_features=True, hops=1)
-    columns = hop_columns(model, Names(SPACE, ("a", "b", "c"), "friends", "club"))
+    columns = hop_columns(model, Names(SPACE, ("a", "b", "c"), FRIENDS, FRIENDS, "club"))
     assert [column.name for column in columns] == [
         *("city", "sport", "age", "friends: city", "friends: sport", "friends: age"),
         *("number of friends", "friends: club", "friends: known labels"),

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from crossgcn.data.features import csr_tensor
 from crossgcn.errors import BadInput
-from crossgcn.graph.hops import HopColumns, HopPlan
+from crossgcn.graph.hops import HopColumns, HopPlan, RelationNames
 from crossgcn.graph.neighbourhood import (
     Neighbourhood,
     NeighbourLabels,
@@ -134,7 +134,7 @@ def test_columns_are_the_same_bits_with_little_memory(
 
 
 def test_names_say_whose_a_column_is() -> None:
-    assert HopPlan(1, 2, 1).name_columns(["age"], ["banned"], "friends") == [
+    assert HopPlan(1, 2, 1).name_columns(["age"], ["banned"], [RelationNames("friends")]) == [
         "age",
         "friends: age",
         "2 hops: age",

@@ -13,14 +13,15 @@ from benchmarks.drawn_tables import draw_tables
 from crossgcn.data.tables.graph import load_tables
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.graph.hop_file import HopTable
-from crossgcn.graph.hops import HopColumns
+from crossgcn.graph.hops import HopColumns, RelationNames
 
 __all__ = ["columns_of", "draw_tables", "largest_difference"]
 
 
 def columns_of(table: HopTable) -> Tensor:
     """Return the columns that are in the file, which training computes again."""
-    names = table.columns.name_columns(table.encoder.space.names, relation=table.plan.relation)
+    relations = (RelationNames(table.plan.relation),)
+    names = table.columns.name_columns(table.encoder.space.names, relations=relations)
     return torch.tensor(pd.read_parquet(table.path, columns=names).to_numpy())
 
 

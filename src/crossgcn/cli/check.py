@@ -8,7 +8,7 @@ import typer
 
 from crossgcn.cli import options as o
 from crossgcn.cli.running import make_folder, print_answer, status
-from crossgcn.cli.tables import TableOptions, refuse_edges_of
+from crossgcn.cli.tables import TableOptions, further_edges, parse_edges
 from crossgcn.data.datasets.catalogue import TABLES
 
 
@@ -16,7 +16,7 @@ def check(
     nodes: Path = o.argument(
         "Table of nodes, or name of a dataset of tables.", "NODES", default=...
     ),
-    edges: Path | None = o.EDGES,
+    edges: list[str] | None = o.EDGES,
     *,
     tables: TableOptions,
     out: Path | None = o.option("Also write the result here, as check.json.", metavar="DIR"),
@@ -34,12 +34,11 @@ def check(
         from crossgcn.data.tables.graph import open_tables
         from crossgcn.reports.terminal.check import check_screen, summarise_check
 
-        name, choices = nodes.as_posix(), tables.choices()
+        name, choices, through = nodes.as_posix(), tables.choices(), tables.tables_through()
         if name in TABLES:
-            refuse_edges_of(name, edges)
-            checked, _ = open_real(name, choices)
+            checked, _ = open_real(name, choices, further_edges(name, edges), through)
         else:
-            checked = open_tables(nodes, edges, choices)
+            checked = open_tables(nodes, parse_edges(edges), choices, through)
         problems, plan = check_tables(checked), checked.plan
     if plan.target is None:
         next_command = f"{tables.command('check', nodes, edges)} --target COLUMN"

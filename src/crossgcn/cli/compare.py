@@ -17,7 +17,7 @@ from crossgcn.training.config import RunConfig
 
 def compare(
     dataset: str | None = o.DATASET,
-    edges: Path | None = o.EDGES,
+    edges: list[str] | None = o.EDGES,
     *,
     tables: TableOptions,
     models: str | None = o.option("Comma-separated (default gcn,cross-gcn).", metavar="NAMES"),

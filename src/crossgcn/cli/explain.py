@@ -7,6 +7,7 @@ from pathlib import Path
 
 from crossgcn.cli.options import JSON, RUN, argument, option
 from crossgcn.cli.running import make_folder, print_answer, status
+from crossgcn.cli.tables import parse_edges
 from crossgcn.errors import BadInput, unknown_name
 
 
@@ -15,7 +16,9 @@ def explain(
     nodes: Path | None = argument(
         "Table of new nodes, as predict takes it, one of which is --node.", "NODES"
     ),
-    edges: Path | None = argument("Table of their edges, as predict takes it.", "EDGES"),
+    edges: list[str] | None = argument(
+        "Tables of their edges, as predict takes them.", "[NAME=]EDGES"
+    ),
     node: str | None = option(
         "Explain the score of this node, given by its id, its name (--name-column) or, without "
         "ids, its number from 0. [default: the terms of every class]",
@@ -70,7 +73,7 @@ def explain(
         raise BadInput("--against names another class than --class: give both")
     contrast = None if against is None else (class_name, against)
     with status("explaining"):
-        whole = explain_model(trained, nodes, edges, node=node, contrast=contrast)
+        whole = explain_model(trained, nodes, parse_edges(edges), node=node, contrast=contrast)
         whole = whole if node is None else whole.whole
     summary = {
         "run": str(run),

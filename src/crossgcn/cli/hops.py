@@ -7,14 +7,17 @@ from pathlib import Path
 
 from crossgcn.cli.options import JSON, argument, available_cores, option
 from crossgcn.cli.running import print_answer, print_line, status
-from crossgcn.cli.tables import ColumnOptions
+from crossgcn.cli.tables import ColumnOptions, parse_edges
+from crossgcn.errors import BadInput
 
 _TABLE = "a table file, a folder of Parquet, file.duckdb::TABLE or spark://HOST:7077::TABLE"
 
 
 def hops(
     nodes: str = argument(f"Table of nodes: {_TABLE}.", "NODES", default=...),
-    edges: str = argument("Table of edges, likewise, in the same engine.", "EDGES", default=...),
+    edges: list[str] = argument(
+        "Table of edges, likewise, in the same engine.", "EDGES", default=...
+    ),
     out: Path = option("Parquet file to write, for crossgcn train.", metavar="FILE", default=...),
     *,
     columns: ColumnOptions,
@@ -39,10 +42,17 @@ def hops(
     """
     from crossgcn.graph.hop_file import write_hops
 
+    (table_of_edges, *others), named = edges, isinstance(parse_edges(edges), dict)
+    if others or named:
+        raise BadInput(
+            f"{(others or edges)[0]}: hops reads one table of edges, without a name; crossgcn "
+            "train reads several from files"
+        )
+
     with status("opening the tables") as spinner:
         table = write_hops(
             nodes,
-            edges,
+            table_of_edges,
             out=out,
             choices=columns.choices(),
             hops=num_hops,
@@ -61,7 +71,7 @@ def hops(
         "columns": plan.num_columns,
         "hops": plan.hops,
         "directed": plan.directed,
-        "weighted": table.plan.weight_column is not None,
+        "weighted": table.plan.relations[0].edge_weight is not None,
         "target": table.plan.target,
         "classes": list(table.classes),
         "bytes": num_bytes,

@@ -60,7 +60,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 DATASET = argument(
     "Name (crossgcn data list), graph file .npz, or table of nodes.", "DATASET|NODES"
 )
-EDGES = argument("Table of edges: CSV, TSV, Parquet or XLSX.", "EDGES")
+EDGES = argument("Table of edges (CSV, TSV, Parquet, XLSX), or several.", "[NAME=]EDGES")
 RUN = argument("Folder written by crossgcn train.", "RUN", default=...)
 JSON = option("Print one JSON object on stdout.", "--json", default=False)
 

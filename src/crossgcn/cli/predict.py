@@ -10,6 +10,7 @@ from rich.text import Text
 
 from crossgcn.cli.options import JSON, RUN, argument, option
 from crossgcn.cli.running import print_answer, status, terminal
+from crossgcn.cli.tables import parse_edges
 from crossgcn.errors import BadInput
 
 
@@ -20,8 +21,10 @@ def predict(
         "[default: predict for the nodes of the training table]",
         "NODES",
     ),
-    edges: Path | None = argument(
-        "Table of their edges, to each other or to nodes of the training table.", "EDGES"
+    edges: list[str] | None = argument(
+        "Table of their edges, to each other or to nodes of the training table; of several "
+        "relations, each with the name it had in training.",
+        "[NAME=]EDGES",
     ),
     out: Path = option(
         "The file to write: .csv or .parquet.", metavar="FILE", default=Path("predictions.csv")
@@ -45,7 +48,9 @@ def predict(
     New nodes are predicted with their edges, without training again; if their table has the
     target, they are scored beside the test nodes. Ids and classes are written as in your table.
     """
-    for table in (nodes, edges):
+    new_edges = parse_edges(edges)
+    more = new_edges.values() if isinstance(new_edges, dict) else [new_edges]
+    for table in (nodes, *more):
         if table is not None and out.exists() and table.exists() and out.samefile(table):
             raise BadInput(f"--out {out} is one of the tables: give the name of another file")
 
@@ -59,7 +64,7 @@ def predict(
         refuse_overwriting(run, out)
         trained = open_run(run)
     with status("scoring"):
-        predictions = predict_nodes(trained, nodes, edges, interval=interval)
+        predictions = predict_nodes(trained, nodes, new_edges, interval=interval)
     frame = predictions.frame
     if terms is not None:
         with status("explaining"):
@@ -67,7 +72,9 @@ def predict(
 
             from crossgcn.explanation.api import list_largest_terms
 
-            frame = pd.concat([frame, list_largest_terms(trained, nodes, edges, top=terms)], axis=1)
+            frame = pd.concat(
+                [frame, list_largest_terms(trained, nodes, new_edges, top=terms)], axis=1
+            )
     notes = [*map(str, predictions.unseen), *(f"warning: {note}" for note in predictions.notes)]
     if predictions.unused:
         words = ", ".join(predictions.unused)

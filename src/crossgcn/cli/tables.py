@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +23,12 @@ _TEXTS = (".csv", ".tsv", ".tab")
 TABLE_ENDINGS = (*_TEXTS, *(f"{each}.gz" for each in _TEXTS), ".parquet", ".pq", ".xlsx")
 
 
+Words = Sequence[str] | None
+"""Tables of edges as they are given: ``edges.csv``, or ``ties=ties.csv``."""
+
+_LISTS = {"categorical", "numeric", "lists", "ignore", "missing", "directed"}
+
+
 @dataclass(frozen=True)
 class ColumnOptions:
     """The meaning of table columns; detected where not given."""
@@ -33,7 +39,7 @@ class ColumnOptions:
         "First end of an edge (default: detected).", metavar="COLUMN"
     )
     destination_column: str | None = option("Second end (default: detected).", metavar="COLUMN")
-    weight_column: str | None = option("Weights of edges (default: weight).", metavar="COLUMN")
+    edge_weight: str | None = option("Weights of edges (default: weight).", metavar="COLUMN")
     split_column: str | None = option("Column with train, validation or test.", metavar="COLUMN")
     categorical: str | None = option("Columns to read as categories: a,b.", metavar="COLUMNS")
     numeric: str | None = option("Columns to read as numbers.", metavar="COLUMNS")
@@ -55,18 +61,20 @@ class ColumnOptions:
         from crossgcn.data.tables.plan import TableChoices
 
         given = self.given()
-        for name in {"categorical", "numeric", "lists", "ignore", "missing"} & given.keys():
+        for name in _LISTS & given.keys():
             # A comma within a name is escaped by a backslash.
             names = re.split(r"(?<!\\),", given.pop(name))
             kept = tuple(each.strip().replace("\\,", ",") for each in names if each.strip())
             given["ignored" if name == "ignore" else name] = kept
+        given.pop("through", None)
         return TableChoices(**given)
 
-    def command(self, name: str, nodes: str | Path, edges: Path | None, *more: str) -> str:
+    def command(self, name: str, nodes: str | Path, edges: Words, *more: str) -> str:
         """Return the command line of another command on the same tables, with the same options."""
-        words = ["crossgcn", name, str(nodes), *([] if edges is None else [str(edges)])]
+        words = ["crossgcn", name, str(nodes), *(edges or ())]
         for each, value in self.given().items():
-            words += [option_name(each), str(value)]
+            for part in value if isinstance(value, list) else [value]:
+                words += [option_name(each), str(part)]
         return shlex.join([*words, *more])
 
 
@@ -84,11 +92,28 @@ class TableOptions(ColumnOptions):
     unknown_ids: Literal["refuse", "drop"] | None = option(
         "Edges to unknown ids (default refuse).", metavar="refuse|drop"
     )
+    directed: str | None = option(
+        "Relations whose edges have a direction (neighbours: the one without a name).",
+        metavar="NAMES",
+    )
+    through: list[str] | None = option(
+        "Table of nodes and things, such as planes and routes: nodes that share one are "
+        "neighbours. May be repeated.",
+        metavar="NAME=FILE",
+    )
+
+    def tables_through(self) -> dict[str, Path]:
+        """Return the tables of nodes and things, by name."""
+        named = parse_edges(self.through or [])
+        if isinstance(named, Path):
+            raise BadInput(f"--through {named}: give it a name, such as --through visits={named}")
+        return named or {}
 
 
 RARE_OPTIONS = {
     *("task", "rare_classes", "name_column", "source_column", "destination_column"),
-    *("weight_column", "categorical", "numeric", "lists", "missing", "unknown_ids"),
+    *("edge_weight", "categorical", "numeric", "lists", "missing", "unknown_ids"),
+    *("directed", "through"),
 }
 """Options of ``train`` and ``compare`` that only the help of ``check`` lists."""
 
@@ -104,22 +129,50 @@ class Dataset:
     """
 
     name: str
-    edges: Path | None
+    edges: Words
     tables: TableOptions
     graph: TableGraph | None = None
     hop_table: HopTable | None = None
 
 
-def refuse_more(edges: Path | None, options: Mapping[str, Any], reason: str) -> None:
-    """Refuse a table of edges, and ``options``, because of the ``reason``."""
-    given = [] if edges is None else [str(edges)]
-    given += [f"{option_name(name)} {value}" for name, value in options.items()]
+def parse_edges(words: Words) -> Path | dict[str, Path] | None:
+    """Read the tables of edges that a command names: one, or several by the name of the relation.
+
+    A word that is a file is no name and file, even with ``=`` in it.
+    """
+    named: dict[str, Path] = {}
+    for word in words or ():
+        name, equals, file = word.partition("=")
+        if not equals or Path(word).exists():
+            if len(words or ()) == 1:
+                return Path(word)
+            raise BadInput(
+                f"{word} has no name: with several tables of edges give each one, such as "
+                f"{Path(word).stem}={word}"
+            )
+        if name in named:
+            raise BadInput(f"two relations are called {name!r}; give each a name of its own")
+        named[name] = Path(file)
+    return named or None
+
+
+def absolute_words(words: Words) -> list[str] | None:
+    """Return tables of edges as they are given, with absolute paths."""
+    edges = parse_edges(words)
+    if isinstance(edges, Path):
+        return [str(edges.resolve())]
+    return [f"{name}={path.resolve()}" for name, path in (edges or {}).items()] or None
+
+
+def refuse_more(edges: Words, options: Mapping[str, Any], reason: str) -> None:
+    """Refuse tables of edges, and ``options``, because of the ``reason``."""
+    given = list(edges or ()) + [f"{option_name(name)} {value}" for name, value in options.items()]
     if given:
         raise BadInput(f"{given[0]} is one argument too many: {reason}")
 
 
 def read_dataset(
-    name: str | None, edges: Path | None, tables: TableOptions, config: Path | None = None
+    name: str | None, edges: Words, tables: TableOptions, config: Path | None = None
 ) -> Dataset:
     """Read the tables that the arguments of a command name, if they name tables.
 
@@ -158,28 +211,33 @@ def read_dataset(
             )
             refuse_more(edges, given, reason)
             return replace(found, graph=table, hop_table=table)
+        through = tables.tables_through()
         if path in TABLES:
-            refuse_edges_of(path, edges)
-            graph = load_real(path, choices=tables.choices())
+            more = further_edges(path, edges)
+            graph = load_real(path, choices=tables.choices(), edges=more, through=through)
         elif tables.target is None:
             raise BadInput(
                 f"{path} is a table: give the column to predict as --target COLUMN "
                 f"({tables.command('check', path, edges)} lists the columns)"
             )
         else:
-            graph = load_tables(Path(path), edges, tables.choices())
+            graph = load_tables(Path(path), parse_edges(edges), tables.choices(), through=through)
     terminal().print(*reading_lines(graph), sep="\n")
     return replace(found, graph=graph)
 
 
-def refuse_edges_of(name: str, edges: Path | None) -> None:
-    """Refuse a table of edges with a known dataset, which has edges of its own."""
-    refuse_more(edges, {}, f"{name} has its own edges; leave it out")
+def further_edges(name: str, edges: Words) -> dict[str, Path]:
+    """Return the named tables of edges that are added to those of a known dataset."""
+    found = parse_edges(edges)
+    if isinstance(found, Path):
+        refuse_more(edges, {}, f"{name} has its own edges; leave it out, or name it: ties={found}")
+        return {}
+    return found or {}
 
 
 def _merge_config(
-    config: Path, name: str | None, edges: Path | None, tables: TableOptions
-) -> tuple[str | None, Path | None, TableOptions]:
+    config: Path, name: str | None, edges: Words, tables: TableOptions
+) -> tuple[str | None, Words, TableOptions]:
     """Fill in the dataset and options from a settings file or the ``config.json`` of a run.
 
     Arguments take precedence. If they name a dataset, the file's options are only used for a run on
@@ -198,4 +256,4 @@ def _merge_config(
             f"crossgcn train NODES EDGES --config {config}"
         )
     tables = TableOptions(**(asdict(tables) | earlier.get("tables", {}) | tables.given()))
-    return name or before, edges or (earlier.get("edges") and Path(earlier["edges"])), tables
+    return name or before, edges or earlier.get("edges"), tables

@@ -5,17 +5,18 @@ from __future__ import annotations
 import shlex
 import time
 from pathlib import Path
+from typing import Any
 
 from crossgcn.cli import options as o
 from crossgcn.cli.running import finish, load_experiment, progress_bar, results_folder
-from crossgcn.cli.tables import TableOptions, read_dataset
+from crossgcn.cli.tables import TableOptions, absolute_words, read_dataset
 from crossgcn.data.datasets.catalogue import DATASET_NAMES
 from crossgcn.experiments.candidates import configure_for_tables
 
 
 def train(
     dataset: str | None = o.DATASET,
-    edges: Path | None = o.EDGES,
+    edges: list[str] | None = o.EDGES,
     *,
     tables: TableOptions,
     model: str | None = o.option("Preset (default cross-gcn; tables cross-hops).", metavar="NAME"),
@@ -41,12 +42,14 @@ def train(
     if hop_table is not None and config is None and model in (None, "cross-hops"):
         given["hops"] = hop_table.hops if given["hops"] is None else given["hops"]
     chosen = configure_for_tables(graph, {"dataset": found.name, **given}, config_file=config)
-    described = {
+    described: dict[str, Any] = {
         "dataset": _absolute(chosen.dataset),
-        "edges": None if found.edges is None else _absolute(found.edges),
+        "edges": absolute_words(found.edges),
         "tables": found.tables.given(),
         "settings": chosen.model_dump(mode="json", exclude={"dataset"}, exclude_none=True),
     }
+    if found.tables.through:
+        described["tables"]["through"] = absolute_words(found.tables.through)
     started = time.perf_counter()
     experiment = load_experiment([chosen], graph)
     with results_folder(work, f"{Path(chosen.dataset).stem}-{chosen.model}") as folder:

@@ -23,11 +23,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 from numpy.typing import NDArray
 
+from crossgcn.data.relations import Relation
 from crossgcn.data.tables.cells import MOST_WEIGHT, quote
+from crossgcn.data.tables.edges import RelationPlan
 from crossgcn.data.tables.graph import TableGraph, encode_graph, refuse_errors
-from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
+from crossgcn.data.tables.plan import TableChoices, make_plan
 from crossgcn.data.tables.problems import CheckedTables
 from crossgcn.data.tables.read import PARQUET, make_table, read_table
 from crossgcn.data.tables.table import Table
@@ -92,15 +95,18 @@ def load_engine_tables(
             rows_of_nodes, rows_of_edges = engine.open(nodes, "nodes"), engine.open(edges, "edges")
             sample = _read(engine, rows_of_edges.limit(SAMPLE_ROWS), edges, "edges")
             table = _read(engine, rows_of_nodes, nodes, "nodes")
-            plan = make_plan(table, sample, choices)
+            plan = make_plan(table, sample, choices, edge_columns=False)
             tables = CheckedTables(table, None, plan)
             refuse_errors(tables)
             show("reading the edges")
             ids = table.frame[plan.id_column].tolist()
-            edge_index, weights = number_edges(engine, rows_of_edges, edges, plan, ids, directed)
+            (columns,) = plan.relations
+            edge_index, weights = number_edges(engine, rows_of_edges, edges, columns, ids, directed)
     show("encoding the nodes")  # after DuckDB has released its memory
-    edge_weight = None if plan.weight_column is None else weights
-    return encode_graph(tables, edge_index, edge_weight, directed=directed)
+    edge_weight = None if columns.edge_weight is None else weights
+    weight = None if edge_weight is None else torch.from_numpy(edge_weight)
+    ends = torch.from_numpy(edge_index)
+    return encode_graph(tables, [Relation(plan.relation, ends, weight, directed)])
 
 
 def _server_of(name: str) -> str | None:
@@ -123,7 +129,12 @@ def _read(engine: Engine, table: ir.Table, name: str, role: str) -> Table:
 
 
 def number_edges(
-    engine: Engine, edges: ir.Table, name: str, plan: TablePlan, ids: Sequence[str], directed: bool
+    engine: Engine,
+    edges: ir.Table,
+    name: str,
+    plan: RelationPlan,
+    ids: Sequence[str],
+    directed: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return unique edges as row numbers of their ends ``[2, edges]``, and their mean weights.
 
@@ -131,9 +142,9 @@ def number_edges(
     """
     import ibis
 
-    columns, weight = [str(plan.source_column), str(plan.destination_column)], ibis.literal(1.0)
-    if plan.weight_column is not None:
-        written = edges[plan.weight_column]
+    columns, weight = [plan.source_column, plan.destination_column], ibis.literal(1.0)
+    if plan.edge_weight is not None:
+        written = edges[plan.edge_weight]
         cast = written.try_cast if written.type().is_string() else written.cast
         weight = cast("float64")
     rows = pa.table({"node": np.arange(len(ids)), "id": pa.array(ids, pa.string())})
@@ -158,7 +169,7 @@ def number_edges(
     num_wrong = np.isnan(weights).sum()
     if num_wrong:
         raise BadInput(
-            f"{name}, column {plan.weight_column}: {num_wrong:,} edges have no weight between 0 "
+            f"{name}, column {plan.edge_weight}: {num_wrong:,} edges have no weight between 0 "
             f"and {MOST_WEIGHT:g}; correct or delete them"
         )
     index = np.stack([unique["source"].to_numpy(), unique["target"].to_numpy()])

@@ -21,6 +21,9 @@ array             kind                        meaning
                                               2 validation, 3 test
 ``train_mask``    booleans [N] or [N, S],     with ``val_mask`` and ``test_mask``,
                   optional                    instead of ``roles``
+``relations``     texts [R], optional         names of several relations, whose edges are in
+                                              ``edge_index_0``, ``edge_weight_0``,
+                                              ``directed_0``, ``edge_index_1`` and so on
 ================  ==========================  =======================================
 """
 
@@ -38,6 +41,14 @@ from torch_geometric.utils import coalesce, to_undirected
 
 from crossgcn.data.features import csr_tensor
 from crossgcn.data.files import Arrays, read_npz, write_npz
+from crossgcn.data.relations import (
+    Relation,
+    as_relation,
+    join_edges,
+    merge_columns,
+    read_relations,
+    relation_arrays,
+)
 from crossgcn.data.tables.cells import MOST_WEIGHT
 from crossgcn.errors import BadInput
 
@@ -66,8 +77,11 @@ def canonical_graph(data: Data, where: str = "data") -> Data:
     row per split. Missing ``name`` and ``num_classes`` are added. Float labels are numbers to
     predict, with ``num_classes=1``. A graph in canonical form does not change.
 
+    Of several relations, ``edge_index`` holds the edges of all, undirected and without weights.
+
     Args:
-        data: At least ``x``, ``edge_index`` and ``y``; it is not changed. Weights
+        data: At least ``x``, ``y``, and ``edge_index`` or ``relations``, a tuple of
+            :class:`~crossgcn.data.relations.Relation`; it is not changed. Weights
             are ``edge_weight [E]``; ``edge_attr`` is ignored.
         where: What to call the graph in messages, and its name if it has none.
 
@@ -77,18 +91,26 @@ def canonical_graph(data: Data, where: str = "data") -> Data:
     x = _features(data.x, where)
     num_nodes = x.shape[0]
     y, num_classes = _labels(data, num_nodes, where)
-    directed = data.get("directed") is True
-    edge_index, edge_weight = _edges(data, num_nodes, directed, where)
+    relations = data.get("relations")
+    if relations is None:
+        weight, is_directed = data.get("edge_weight"), data.get("directed") is True
+        edges = _canonical(as_relation(data.edge_index, weight, is_directed), num_nodes, where)
+    else:
+        relations = tuple(_canonical(each, num_nodes, where) for each in relations)
+        edges = join_edges(relations, num_nodes)
+    if relations is not None and len(relations) == 1 and relations[0].is_plain:
+        relations = None
     return Data(
         x=x,
-        edge_index=edge_index,
-        edge_weight=edge_weight,
+        edge_index=edges.edge_index,
+        edge_weight=edges.edge_weight,
         y=y,
         name=data.get("name", where),
         num_classes=num_classes,
         num_nodes=num_nodes,
-        directed=directed or None,
+        directed=edges.directed or None,
         roles=_roles(data, num_nodes, where),
+        relations=relations,
     )
 
 
@@ -169,17 +191,35 @@ def _labels(data: Data, num_nodes: int, where: str) -> tuple[Tensor, int]:
     return y, num_classes
 
 
-def _edges(data: Data, num_nodes: int, directed: bool, where: str) -> tuple[Tensor, Tensor | None]:
+def _canonical(relation: Relation, num_nodes: int, where: str) -> Relation:
     """Return unique edges and their weights; those of a directed graph are sorted by target."""
-    ends, weight = data.edge_index, data.get("edge_weight")
+    (ends, weight, directed), num_targets = relation[1:4], num_nodes
     fits = isinstance(ends, Tensor) and ends.dim() == 2 and ends.shape[0] == 2
     _require(fits and ends.dtype == torch.int64, "edge_index", ends, "int64 [2, edges]", where)
+    if relation.things is not None:
+        num_targets = len(relation.things)
+    limits = torch.tensor([[num_nodes], [num_targets]])
     remedy = f"the graph has {num_nodes} nodes: use 0 to {num_nodes - 1}, or add rows to x"
-    _refuse((ends < 0) | (ends >= num_nodes), "edge_index", ends, remedy, where)
+    _refuse((ends < 0) | (ends >= limits), "edge_index", ends, remedy, where)
+    if relation.things is not None:
+        return relation._replace(edge_index=coalesce(ends, num_nodes=max(num_nodes, num_targets)))
     if weight is None:
-        if not directed:
-            return to_undirected(ends, num_nodes=num_nodes), None
-        return coalesce(ends, num_nodes=num_nodes, sort_by_row=False), None
+        merged = (
+            coalesce(ends, num_nodes=num_nodes, sort_by_row=False)
+            if directed
+            else to_undirected(ends, num_nodes=num_nodes)
+        )
+    else:
+        merged, weight = _merge_weights(ends, weight, num_nodes, directed, where)
+    if relation.edge_attr is not None:
+        relation = relation._replace(edge_attr=merge_columns(relation, merged, num_nodes))
+    return relation._replace(edge_index=merged, edge_weight=weight)
+
+
+def _merge_weights(
+    ends: Tensor, weight: Any, num_nodes: int, directed: bool, where: str
+) -> tuple[Tensor, Tensor]:
+    """Return unique edges, and the mean weight of each."""
     fits = isinstance(weight, Tensor) and weight.shape == ends.shape[1:]
     _require(fits, "edge_weight", weight, f"float [{ends.shape[1]}], one per edge", where)
     weight = weight.float()
@@ -256,6 +296,10 @@ def read_graph(path: Path | str) -> Data:
     }
     if "x" not in arrays:
         parts["x"] = _sparse_features(arrays, path)
+    try:
+        parts["relations"] = read_relations(arrays)
+    except (TypeError, ValueError, KeyError) as error:
+        raise BadInput(f"{path}: the arrays of its relations do not fit ({error})") from None
     for name, kinds, wanted in (("num_classes", "iu", "integer"), ("directed", "b", "boolean")):
         if name in arrays:
             if arrays[name].dtype.kind not in kinds or arrays[name].size != 1:
@@ -281,7 +325,11 @@ def save_graph(path: Path | str, data: Data) -> None:
         }
     else:
         arrays = {"x": x.numpy(force=True)}
-    for name in ("edge_index", "edge_weight", "directed", "y", "num_classes", "roles"):
+    names = ["edge_index", "edge_weight", "directed", "y", "num_classes", "roles"]
+    if data.get("relations") is not None:
+        arrays |= relation_arrays(data.relations)
+        names = names[3:]
+    for name in names:
         value = data.get(name)
         if value is not None:
             arrays[name] = torch.as_tensor(value).numpy(force=True)

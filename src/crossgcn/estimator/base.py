@@ -23,6 +23,7 @@ from torch_geometric.data import Data
 from crossgcn.data.features import FeatureSpace, Preprocess
 from crossgcn.data.files import refuse_changed_files, sha256_of_files
 from crossgcn.data.graph import read_graph, save_graph
+from crossgcn.data.relations import relations_of
 from crossgcn.data.splits import Split
 from crossgcn.data.tables.graph import as_matrix
 from crossgcn.errors import BadInput, WorkFailed
@@ -167,7 +168,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         )
         run = Run(config, split=0)
         model = trainer.build(run)
-        check_columns([config], [model], preprocess)
+        check_columns([config], [model], preprocess, relations_of(data))
         try:
             result = trainer.fit(run, model)
         except Diverged as error:

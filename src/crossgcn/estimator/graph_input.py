@@ -15,6 +15,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.graph import canonical_graph, is_labelled
+from crossgcn.data.relations import has_edges
 from crossgcn.data.tables.graph import as_features, as_matrix
 from crossgcn.errors import BadInput
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
@@ -45,7 +46,7 @@ class RowGraph:
     @property
     def has_edges(self) -> bool:
         """Whether any two nodes are neighbours."""
-        return bool(self.data.edge_index.numel())
+        return has_edges(self.data)
 
     @property
     def labels(self) -> NeighbourLabels:

@@ -15,6 +15,7 @@ from crossgcn.data.datasets.load import load_dataset
 from crossgcn.data.features import Preprocess
 from crossgcn.data.files import holding
 from crossgcn.data.graph import canonical_graph, is_labelled
+from crossgcn.data.relations import has_edges, relations_of, shape_of
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import clear_model
@@ -124,17 +125,18 @@ class Experiment:
         self.folders = _folder_names(configs) if folders is None else list(folders)
         first, self.preprocess = configs[0], preprocess
         self.data = load_dataset(first.dataset) if data is None else canonical_graph(data)
-        has_edges = self.data.edge_index.numel() > 0
+        relations = relations_of(self.data)
+        linked = has_edges(self.data)
         replaced = {} if data is None else {"dataset": self.data.name}
         if task_of_outputs(self.data.num_classes) == "regression" and first.metric is None:
             replaced["metric"] = DEFAULT_METRICS["regression"]
         for config in configs:
-            if config.hops and not has_edges:
+            if config.hops and not linked:
                 raise BadInput(
                     f"{self.data.name}: hops is {config.hops}, but there are no edges; leave out "
                     "--hops"
                 )
-        no_hops = {} if has_edges else {"hops": 0}
+        no_hops = {} if linked else {"hops": 0}
         self.configs = tuple(
             config.model_copy(update=replaced | (no_hops if config.takes_hops else {}))
             for config in configs
@@ -147,7 +149,7 @@ class Experiment:
             seed=first.seed,
         )
         models = [_check_model(config, self.data) for config in self.configs]
-        check_columns(self.configs, models, preprocess or Preprocess.numbered(0))
+        check_columns(self.configs, models, preprocess or Preprocess.numbered(0), relations)
 
     def run(
         self,
@@ -262,7 +264,14 @@ def _check_model(config: RunConfig, data: Data) -> NodeClassifier:
     if config.metric is not None:
         check_metric(config.metric, task_of_outputs(data.num_classes))
     training_weights(config.class_weight, None, data.y[is_labelled(data.y)], data.num_classes)
-    arguments = config.model_settings(directed=data.get("directed") is True)
+    relations = relations_of(data)
+    shared = [each.name for each in relations if each.things is not None]
+    if shared and not config.takes_hops and config.model != "mlp":
+        raise BadInput(
+            f"{config.model} reads edges between nodes, and {shared[0]!r} lists none (--through): "
+            "leave it out, or train cross-hops"
+        )
+    arguments = config.model_settings(shape_of(relations))
     try:
         return build_model(config.model, data.x.size(1), data.num_classes, **arguments)
     except (RuntimeError, TypeError) as error:

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.graph import ROLE_NAMES, canonical_graph, is_labelled
+from crossgcn.data.relations import Relation, has_edges, relations_of
 from crossgcn.data.tables.cells import plain_id
 from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.graph import (
@@ -25,15 +26,15 @@ from crossgcn.data.tables.graph import (
     as_features,
     as_matrix,
     load_new_tables,
+    read_edge_encoders,
     read_encoding,
 )
 from crossgcn.data.tables.kinds.base import Unseen
-from crossgcn.data.tables.plan import TablePlan
 from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import RepeatedRuns
 from crossgcn.experiments.run_folder import FinishedRun, RunFolder
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.hops import HopColumns
+from crossgcn.graph.hops import HopColumns, named
 from crossgcn.graph.neighbourhood import NeighbourLabels
 from crossgcn.graph.standardise import HopRows
 from crossgcn.models.cross_hops import CrossHops
@@ -92,14 +93,8 @@ def class_scores(
 
 
 def _hop_columns(model: CrossHops, data: Data) -> HopColumns:
-    return HopColumns(
-        data.x,
-        data.edge_index,
-        data.get("edge_weight"),
-        hops=model.plan.hops,
-        directed=model.plan.directed,
-        smoothing=model.smoothing,
-    )
+    relations, hops = relations_of(data), model.plan.hops
+    return HopColumns(data.x, relations, hops=hops, smoothing=model.smoothing)
 
 
 def score_nodes(
@@ -178,23 +173,27 @@ def predict_nodes(
             )
     if new.num_dropped:
         notes.append(f"{new.num_dropped:,} edges were left out, since an end is the id of no node")
-    known = int((data.edge_index < len(run.ids)).all(dim=0).sum()) - run.data.edge_index.size(1)
+    known = _count_known(run.data, data)
     if known:
         notes.append(
-            f"{known if data.get('directed') else known // 2:,} edges join two nodes of the "
-            "training table and were not there in training; they are used, so that neighbourhoods "
-            "differ from those trained on"
+            f"{known:,} edges join two nodes of the training table and were not there in training; "
+            "they are used, so that neighbourhoods differ from those trained on"
         )
-    far = _count_far_values(model, data, places, encoder, plan)
+    far = _count_far_values(model, data, places, encoder)
     if far:
         listed = ", ".join(f"{name} in {rows:,} of {len(places):,} rows" for name, rows in far)
         notes.append(
             "values beyond those of the training nodes count as the nearest of these: " + listed
         )
-    if edges is None and run.data.edge_index.size(1):
+    if edges is None and has_edges(run.data):
         notes.append(
             "the model was trained with edges, and none are given: the new nodes are judged by "
             "their own columns alone; give a table of edges"
+        )
+    elif new.missing:
+        notes.append(
+            f"the model was trained with {', '.join(new.missing)}, and no such edges of the new "
+            f"nodes are given: give {' '.join(f'{name}=FILE' for name in new.missing)}"
         )
     roles, scored = torch.zeros_like(places), _score_against(run, scores, truth)
     frame = _frame(run, scores, answers, truth, roles, plan.id_column, new.ids)
@@ -233,7 +232,9 @@ def join_new_nodes(run: RunFolder, nodes: Any, edges: Any = None) -> tuple[NewNo
         encoder, plan = read_encoding(run.saved.preprocess)
     except BadInput as error:
         raise BadInput(f"{run.folder}: {error}") from None
-    new = load_new_tables(nodes, edges, encoder, plan, run.ids)
+    of_edges = read_edge_encoders(run.saved.preprocess)
+    known = relations_of(run.data)
+    new = load_new_tables(nodes, edges, encoder, plan, run.ids, known, of_edges)
     where = str(nodes) if isinstance(nodes, str | Path) else "nodes"
     return new, _with_new_nodes(run.data, new, where)
 
@@ -241,38 +242,69 @@ def join_new_nodes(run: RunFolder, nodes: Any, edges: Any = None) -> tuple[NewNo
 def _with_new_nodes(old: Data, new: NewNodes, where: str) -> Data:
     """Return a graph with further nodes, whose targets are unknown, and their edges."""
     unknown = torch.nan if old.y.is_floating_point() else -1
-    weights, added = old.get("edge_weight"), new.edge_weight
-    if weights is not None:
-        added = np.ones(new.edges.shape[1], np.float32) if added is None else added
-        weights = torch.cat([weights, torch.from_numpy(added)])
+    known, num_nodes = relations_of(old), old.x.size(0) + len(new.ids)
+    relations = [_extend(*pair) for pair in zip(known, new.relations, strict=False)]
     return canonical_graph(
         Data(
             x=as_features(sp.csr_array(sp.vstack([as_matrix(old.x), new.x], format="csr"))),
-            edge_index=torch.cat([old.edge_index, torch.from_numpy(new.edges)], dim=1),
-            edge_weight=weights,
+            relations=tuple(relations) or known,
             y=torch.cat([old.y, torch.full((len(new.ids),), unknown).to(old.y)]),
+            num_nodes=num_nodes,
             num_classes=old.num_classes,
-            directed=old.get("directed"),
         ),
         where,
     )
 
 
+def _extend(known: Relation, new: Relation) -> Relation:
+    """Return a relation with further edges."""
+    weight, attr = known.edge_weight, known.edge_attr
+    count = new.edge_index.size(1)
+    if weight is not None:
+        added = torch.ones(count) if new.edge_weight is None else new.edge_weight
+        weight = torch.cat([weight, added])
+    if attr is not None:
+        added_attr = new.edge_attr
+        if added_attr is None:
+            added_attr = sp.csr_array((count, attr.shape[1]), dtype=np.float32)
+        attr = sp.csr_array(sp.vstack([attr, added_attr], format="csr"))
+    return known._replace(
+        edge_index=torch.cat([known.edge_index, new.edge_index], dim=1),
+        edge_weight=weight,
+        edge_attr=attr,
+        things=known.things if new.things is None else new.things,
+    )
+
+
+def _count_known(old: Data, new: Data) -> int:
+    """Return how many edges between known nodes were added, each pair once."""
+    count = 0
+    for before, after in zip(relations_of(old), relations_of(new), strict=True):
+        if before.things is None:
+            added = int((after.edge_index < old.num_nodes).all(dim=0).sum())
+            added -= before.edge_index.size(1)
+            count += added if before.directed else added // 2
+    return count
+
+
 def _count_far_values(
-    model: NodeClassifier, data: Data, nodes: Tensor, encoder: TableEncoder, plan: TablePlan
+    model: NodeClassifier, data: Data, nodes: Tensor, encoder: TableEncoder
 ) -> list[tuple[str, int]]:
     """Return the columns of numbers that a model cuts, and in how many of the new nodes."""
     if not isinstance(model, CrossHops):
         return []
     names = {name for each in encoder.columns for name in each.number_columns}
-    own = [name in names for name in encoder.space.names]
-    is_number = np.array(own * (1 + model.plan.num_blocks) + [True] * len(model.plan.sides))
-    places = np.flatnonzero(is_number & model.is_read[: len(is_number)].numpy())
+    plan, features = model.plan, encoder.space.names
+    relations = [named(each, features=True) for each in relations_of(data)]
+    titles = plan.name_columns(features, relations=relations)[: plan.first_label]
+    is_number = [name in names for name in features] * (1 + plan.num_blocks)
+    is_number += [True] * len(plan.sides)
+    is_number += [title.endswith(" (mean)") for title in titles[len(is_number) :]]
+    places = np.flatnonzero(np.array(is_number) & model.is_read[: len(is_number)].numpy())
     values = _hop_columns(model, data).without_labels[nodes].numpy()
     limits = (model.low, model.high, _ROUNDING * model.deviation)
     low, high, slack = (each.numpy()[places] for each in limits)
     is_far = (values[:, places] < low - slack) | (values[:, places] > high + slack)
-    titles = model.plan.name_columns(encoder.space.names, relation=plan.relation)
     counts = zip(places, is_far.sum(axis=0).tolist(), strict=True)
     return [(titles[place], count) for place, count in counts if count]
 

@@ -258,9 +258,11 @@ def refuse_overwriting(folder: Path, path: Path) -> None:
         return
     config = read_json_object(folder / CONFIG, _IF_MISSING, _IF_CHANGED)
     training = config.get("training") or {}
-    sources = [training.get("dataset"), training.get("edges")]
-    for source in (each for each in sources if isinstance(each, str)):
-        if Path(source).exists() and path.samefile(source):
+    through = (training.get("tables") or {}).get("through")
+    sources = [training.get("dataset"), *(training.get("edges") or ()), *(through or ())]
+    words = [each for each in sources if isinstance(each, str)]
+    for source in [*words, *(each.partition("=")[2] for each in words)]:
+        if source and Path(source).exists() and path.samefile(source):
             raise BadInput(f"{path}: the run was trained on this file; give another name")
     inside = path.resolve().is_relative_to(folder.resolve())
     if inside and (path.suffix in (".json", ".npz", ".safetensors") or path.name == EPOCHS):

@@ -19,7 +19,8 @@ from torch import nn
 from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.tables.graph import read_encoding
+from crossgcn.data.relations import NEIGHBOURS, Relation, relations_of
+from crossgcn.data.tables.graph import read_edge_encoders, read_encoding
 from crossgcn.data.tables.kinds.numeric import NumberEncoder
 from crossgcn.errors import BadInput
 from crossgcn.experiments.predict import join_new_nodes
@@ -29,6 +30,7 @@ from crossgcn.explanation.hop_explainer import HopExplainer
 from crossgcn.explanation.node import NodeExplanation
 from crossgcn.explanation.polynomial import NotASum, read_layers
 from crossgcn.explanation.products import NO_COLUMNS, Products, products
+from crossgcn.graph.hops import named
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 
@@ -65,7 +67,7 @@ def explain(
         feature_names: One name per feature, or a feature space, which also knows their columns.
         classes: Names of the classes.
         contrast: Two of the classes: why the first and not the second.
-        relation: What neighbours are called.
+        relation: What neighbours are called, if the graph has no relations by name.
 
     Returns:
         For cross-hops an :class:`~crossgcn.explanation.terms.Explanation`; with ``node`` a
@@ -99,10 +101,11 @@ def explain(
             classes = getattr(model, "classes_", None)
         if feature_names is None:
             feature_names = getattr(model, "feature_names_in_", None)
+        relations = () if graph.edge_index is None else relations_of(graph)
         names = Names(
             _check_features(feature_names, graph.x.shape[1], network.in_channels),
             _check_classes(classes, network),
-            relation,
+            **_names_of(relations, relation),
             num_rows=graph.x.shape[0] if rows is None else len(rows),
             rows=rows,
         )
@@ -163,7 +166,9 @@ def _names_of_run(run: RunFolder) -> Names:
     """Return what a run calls its inputs, scores and nodes."""
     preprocess = run.saved.preprocess
     space = preprocess.space or FeatureSpace.unnamed(run.data.x.size(1))
-    names = Names(space, tuple(preprocess.classes), find=run.find, shown=run.shown)
+    relations = _names_of(relations_of(run.data))
+    classes = tuple(preprocess.classes)
+    names = Names(space, classes, **relations, find=run.find, shown=run.shown)
     if preprocess.encoding is None:
         return names
     encoder, plan = read_encoding(preprocess)
@@ -172,7 +177,23 @@ def _names_of_run(run: RunFolder) -> Names:
         for each in encoder.columns
         if isinstance(each, NumberEncoder)
     }
-    return replace(names, relation=plan.relation, target=plan.target or "label", numbers=numbers)
+    of_edges = read_edge_encoders(preprocess)
+    for each in plan.relations:
+        for number in of_edges[each.name].columns if each.name in of_edges else ():
+            if isinstance(number, NumberEncoder):
+                for side in ("", "in-", "out-"):
+                    title = f"{side}{each.title}: {number.column} (mean)"
+                    numbers[title] = (number.mean, number.deviation)
+    return replace(names, target=plan.target or "label", numbers=numbers)
+
+
+def _names_of(relations: Sequence[Relation], only: str = NEIGHBOURS) -> dict[str, Any]:
+    """Return what relations are called; ``only`` is the name of one without a name of its own."""
+    relations = [each._replace(name=only) if each.is_plain else each for each in relations]
+    return {
+        "relations": tuple(map(named, relations)),
+        "relation_features": tuple(named(each, features=True) for each in relations),
+    }
 
 
 def _with_new_nodes(names: Names, known: Sequence[str], new: Sequence[str], table: Any) -> Names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -10,9 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crossgcn.data.features import FeatureSpace
+from crossgcn.data.relations import NEIGHBOURS
 from crossgcn.data.tables.kinds.numeric import MAX_DEVIATIONS
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.explanation.polynomial import Floats, Ints, as_array, target_scale
+from crossgcn.graph.hops import RelationNames
 from crossgcn.models.cross_hops import CrossHops
 
 SCOPES = ("own", "neighbourhood", "both")
@@ -51,7 +54,8 @@ class Names:
     Attributes:
         features: Names of the features, and the column of the table that each describes.
         classes: Names of the classes, or the name of the number.
-        relation: What neighbours are called.
+        relations: What neighbours and the columns of edges are called; and the same with one name
+            per feature of these columns.
         target: The column that is predicted, if it holds classes.
         numbers: Mean and deviation by which each number of the table was standardised.
         num_rows: Number of nodes, or of ``rows``.
@@ -62,13 +66,19 @@ class Names:
 
     features: FeatureSpace
     classes: tuple[str, ...]
-    relation: str = "neighbours"
+    relations: tuple[RelationNames, ...] = (RelationNames(),)
+    relation_features: tuple[RelationNames, ...] = (RelationNames(),)
     target: str = "label"
     numbers: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     num_rows: int = 0
     rows: Ints | None = None
     find: Callable[[Any], int] | None = None
     shown: Sequence[str] | None = None
+
+    @property
+    def neighbours(self) -> str:
+        """What neighbours are called, those of all relations together."""
+        return self.relations[0].name if len(self.relations) == 1 else NEIGHBOURS
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -181,9 +191,10 @@ class Column:
 
     def value_name(self, feature: str) -> str:
         """Return the value that a feature stands for: ``female`` of ``gender=female``."""
-        for start in (f"{self.name}=", f"{self.name}:"):
+        name, *suffix = re.split(r"( \((?:mean|share)\)$)", self.name)  # of columns of edges
+        for start in (f"{name}=", f"{name}:"):
             if feature.startswith(start) and feature != start:
-                return feature.removeprefix(start)
+                return feature.removeprefix(start).removesuffix("".join(suffix[:1]))
         return feature
 
 
@@ -194,9 +205,11 @@ def hop_columns(model: CrossHops, names: Names) -> list[Column]:
     target = classes[0] if is_regression else names.target
     shown = classes[1:] if plan.num_labels == 1 else classes
     labels = [target] if is_regression else [f"{target}={name}" for name in shown]
-    features = plan.name_columns(names.features.names, labels[: plan.num_labels], names.relation)
-    titles = plan.name_columns(fields, [target] * plan.num_labels, names.relation)
-    num_table = (1 + plan.num_blocks) * width
+    features = plan.name_columns(
+        names.features.names, labels[: plan.num_labels], names.relation_features
+    )
+    titles = plan.name_columns(fields, [target] * plan.num_labels, names.relations)
+    num_table, after_counts = plan.num_means, plan.num_means + len(plan.sides)
     members: dict[tuple[int, str], list[int]] = {}
     for place, title in enumerate(titles):
         members.setdefault((min(place, num_table) // width, title), []).append(place)
@@ -204,16 +217,22 @@ def hop_columns(model: CrossHops, names: Names) -> list[Column]:
     for (_, title), places in members.items():
         places.sort(key=lambda place: features[place] != title)  # a number before its ranges
         is_number, table_scale, known = features[places[0]] == title, None, (0.0, 1.0)
-        # After the table come the numbers of neighbours, then labels and how many are known.
-        label = places[0] - num_table - len(plan.sides)
+        # Numbers of neighbours and columns of edges follow, then labels and how many are known.
+        label = places[0] - plan.first_label
+        is_edge = after_counts <= places[0] < plan.first_label
         is_label = label >= 0 and label % (plan.num_labels + 1) < plan.num_labels
         if places[0] < num_table:
             table_scale = names.numbers.get(fields[places[0] % width]) if is_number else None
             known = table_scale or known
+        elif is_edge:
+            is_number = title.endswith(" (mean)") and features[places[0]] == title
+            known = names.numbers.get(title, known)
         elif len(places) == 1:
             is_number = True  # also the share of the second of two classes
             known = target_scale(model) if is_label and is_regression else known
         is_share = np.full(len(places), is_label and not is_regression)
+        if is_edge:
+            is_share[:] = not is_number
         if width <= places[0] < num_table and table_scale is None:
             is_share = prior[np.array(places) % width] == 0
             is_share &= not is_number or len(places) == 1
@@ -229,7 +248,7 @@ def hop_columns(model: CrossHops, names: Names) -> list[Column]:
                 is_number,
                 scale if is_number else (0.0, 1.0),
                 table_scale,
-                places[0] >= num_table and not is_label,
+                places[0] >= num_table and not is_label and not is_edge,
                 shares * is_share if is_share.any() else None,
             )
         )

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import k_hop_subgraph
 
+from crossgcn.data.relations import Relation, relations_of, select_edges
 from crossgcn.explanation.columns import Names, hop_columns
 from crossgcn.explanation.polynomial import Floats, Ints, as_array, read_hops
 from crossgcn.explanation.purify import Terms, most_nodes
@@ -66,6 +67,9 @@ class HopExplainer:
         fitted: tuple[Data, NeighbourLabels | None] | None = None,
     ) -> None:
         self.model, self.data, self.names, self.labels = model, data, names, labels
+        self.relations = list(relations_of(data))
+        if len(self.relations) == 1:  # the model knows how it was trained
+            self.relations[0] = self.relations[0]._replace(directed=model.plan.directed is True)
         self.outputs = names.outputs(contrast)
         self.polynomial = read_hops(model, self.outputs.margin)
         self._of_classes = read_hops(model, np.eye(len(names.classes)))
@@ -132,8 +136,7 @@ class HopExplainer:
         center, deviation = as_array(model.center), as_array(model.deviation)
         (row,) = self._rows(self._plain, np.array([node - self._first])) * deviation + center
         if self.labels is not None and plan.num_labels:
-            blocks = row[-len(plan.sides) * plan.label_hops * (plan.num_labels + 1) :]
-            blocks = blocks.reshape(-1, plan.num_labels + 1)  # a view of the row
+            blocks = row[plan.first_label :].reshape(-1, plan.num_labels + 1)  # a view of the row
             hops = 1 + np.arange(len(blocks))[:, np.newaxis] // len(plan.sides)
             means, count = blocks[:, :-1], np.expm1(blocks[:, -1:])
             count = np.where(count > _ROUNDING, count, np.nan)
@@ -149,57 +152,71 @@ class HopExplainer:
         columns: Tensor = self._compute(model, self.data, self.labels)
         return columns
 
-    def near(self, node: int) -> Tensor:
+    def near(self, node: int) -> list[int]:
+        """Return the neighbours of a node in any relation."""
+        found = [self._near(each, node - self._first) for each in self.relations]
+        return [each + self._first for each in sorted({*torch.cat(found).tolist()})]
+
+    def _near(self, relation: Relation, node: int) -> Tensor:
         """Return the neighbours of a node, those with the largest edge weights first."""
-        (sources, targets), weight = self.data.edge_index, self.data.get("edge_weight")
-        node -= self._first
+        (sources, targets), weight = relation.edge_index, relation.edge_weight
+        if relation.things is not None:
+            shared = torch.isin(targets, targets[sources == node])
+            near = sources[shared & (sources != node)]
+            return torch.tensor(sorted({*near.tolist()}), dtype=torch.long)
         into = (targets == node) & (sources != node)
-        out = (sources == node) & (targets != node) & self.model.plan.directed
+        out = (sources == node) & (targets != node) & relation.directed
         near = torch.cat([sources[into], targets[out]])
         if weight is not None:
             near = near[torch.cat([weight[into], weight[out]]).argsort(descending=True)]
-        return torch.tensor(list(dict.fromkeys(near.tolist())), dtype=torch.long) + self._first
+        return torch.tensor(list(dict.fromkeys(near.tolist())), dtype=torch.long)
 
-    def neighbours(self, node: int) -> tuple[Ints, Floats]:
-        """Return the neighbours of a node, and how much its scores change without each.
+    def neighbours(self, node: int) -> list[tuple[int, Floats, str]]:
+        """Return each neighbour, how much the scores change without it, and the relation.
 
         Removing one neighbour changes the means of the others, their number and their labels.
-        Of many neighbours only those with the largest edge weights are removed.
+        Of many neighbours only those with the largest edge weights are removed; of nodes that
+        share things none.
         """
-        plan, inputs = self.model.plan, self.inputs(np.array([node]))
-        near, node = self.near(node)[:_MOST_NEIGHBOURS] - self._first, node - self._first
-        without = self._without_each(node, near, self.data.edge_index)
-        if plan.directed:
-            titles = plan.name_columns([""] * plan.num_features, [""] * plan.num_labels)
-            is_out = np.array(["out-" in title for title in titles])
-            outgoing = self._without_each(node, near, self.data.edge_index.flip(0), flipped=True)
-            without = np.where(is_out, outgoing, without)
-        rows = np.concatenate([inputs, without])
-        scores = self.polynomial.mean(self.polynomial.evaluate(self.polynomial.project(rows)))
-        return near.numpy() + self._first, scores[0] - scores[1:]
+        inputs, plan = self.inputs(np.array([node])), self.model.plan
+        node, side_of = node - self._first, np.array(plan.side_of)
+        (score,), found = self._score(inputs), list[tuple[int, Floats, str]]()
+        for number, relation in enumerate(self.relations):
+            near = self._near(relation, node)[:_MOST_NEIGHBOURS]
+            if relation.things is not None or not len(near):
+                continue
+            rows, name = inputs.repeat(len(near), axis=0), self.names.relations[number].name
+            for place, (of_side, side) in enumerate(plan.sides):
+                if of_side == number:
+                    without = self._without_each(node, near, number, flipped=side == "out-")
+                    rows = np.where(side_of == place, without, rows)
+            effects = zip((near + self._first).tolist(), score - self._score(rows), strict=True)
+            found += [(*each, name) for each in effects]
+        return found
 
-    def _without_each(
-        self, node: int, near: Tensor, edges: Tensor, *, flipped: bool = False
-    ) -> Floats:
+    def _score(self, rows: Floats) -> Floats:
+        return self.polynomial.mean(self.polynomial.evaluate(self.polynomial.project(rows)))
+
+    def _without_each(self, node: int, near: Tensor, number: int, *, flipped: bool) -> Floats:
         """Return the inputs of copies of a node, each without one of its neighbours.
 
-        Only the nodes that the inputs depend on are looked at. The copies have the edges into
-        the node; if these are ``flipped``, the columns of out-neighbours are right, else others.
+        Only the nodes that the inputs depend on, and the relation of this ``number``, are looked
+        at. The copies have the edges into the node; if these are ``flipped``, the columns of
+        out-neighbours are right, else others.
         """
-        data, count = self.data, len(near)
-        if not count:
-            return np.zeros((0, self.model.plan.num_columns))
+        data, count, relation = self.data, len(near), self.relations[number]
+        edges = relation.edge_index.flip(0) if flipped else relation.edge_index
         nodes, (sources, targets), place, inside = k_hop_subgraph(
             node, self.model.plan.hops, edges, True, data.num_nodes
         )
-        into = (targets == place) & (sources != place)
+        into = ((targets == place) & (sources != place)).nonzero().flatten()
         kept = nodes[sources[into]] != near[:, None]
         copy, edge = kept.nonzero(as_tuple=True)
         copies = torch.stack([sources[into][edge], len(nodes) + copy])
         edges = torch.cat([torch.stack([sources, targets]), copies], 1)
-        weight = data.get("edge_weight")
-        if weight is not None:
-            weight = torch.cat([weight[inside], weight[inside][into][edge]])
+        # Which of the relation's edges each is, for its weight and columns.
+        origin = inside.nonzero().flatten()
+        origin = torch.cat([origin, origin[into][edge]])
         labels = self.labels
         if labels is not None:  # The copies must not see the node's own label.
             prior = _prior(labels)
@@ -209,14 +226,17 @@ class HopExplainer:
             labels = NeighbourLabels(values, known, prior)
         x = data.x[nodes] if data.x.layout == torch.strided else data.x.to_dense()[nodes]
         x = torch.cat([x, x[place].repeat(count, 1)])
-        graph = Data(x, edges.flip(0) if flipped else edges, edge_weight=weight)
-        inputs = self._compute(self.model, graph, labels)
+        alone = [select_edges(each, origin[:0]) for each in self.relations]
+        picked = select_edges(relation, origin)
+        alone[number] = picked._replace(edge_index=edges.flip(0) if flipped else edges)
+        inputs = self._compute(self.model, Data(x, relations=tuple(alone)), labels)
         return self._rows(inputs, len(nodes) + np.arange(count))
 
     @staticmethod
     @torch.no_grad()
     def _compute(model: CrossHops, data: Data, labels: NeighbourLabels | None) -> Any:
-        return model.columns(data.x, data.edge_index, data.get("edge_weight"), labels)
+        edges = data.get("relations") or data.edge_index
+        return model.columns(data.x, edges, data.get("edge_weight"), labels)
 
     def _rows(self, inputs: Any, nodes: Ints) -> Floats:
         return as_array(inputs[torch.from_numpy(nodes)])

@@ -75,7 +75,7 @@ class NodeExplanation:
         one = replace(
             around[0],
             key=(),
-            columns=(f"has no {explainer.names.relation}",),
+            columns=(f"has no {explainer.names.neighbours}",),
             scope="neighbourhood",
             contributions=total,
             importance=total[: self.whole.num_fitted].std(axis=0),
@@ -85,11 +85,11 @@ class NodeExplanation:
         return [*(term for term in every if term not in around), one]
 
     @cached_property
-    def neighbours(self) -> list[tuple[int, float]]:
-        """The number of each neighbour and its contribution, the largest first."""
-        near, effects = self.whole.explainer.neighbours(self.node)
-        largest = np.argsort(-np.abs(effects[:, self.place]), kind="stable")
-        return [(int(near[each]), float(effects[each, self.place])) for each in largest]
+    def neighbours(self) -> list[tuple[int, float, str]]:
+        """The number of each neighbour, its contribution and relation, the largest first."""
+        found = self.whole.explainer.neighbours(self.node)
+        values = [(near, float(effect[self.place]), name) for near, effect, name in found]
+        return sorted(values, key=lambda each: -abs(each[1]))
 
     @cached_property
     def changes(self) -> list[dict[str, Any]]:
@@ -136,6 +136,11 @@ class NodeExplanation:
         The largest terms have their cells, the others none, which would take long.
         """
         names, terms = self.whole.explainer.names, []
+        several = len(names.relations) > 1
+
+        def in_relation(name: str) -> dict[str, str]:
+            return {"relation": name} if several else {}
+
         sums = dict.fromkeys(SCOPES, 0.0)
         for at, (term, value) in enumerate(zip(self.terms, self.values.tolist(), strict=True)):
             sums[term.scope] += value
@@ -150,8 +155,8 @@ class NodeExplanation:
             **sums,
             "predicted": self.predicted,
             "neighbours": [
-                {"node": names.show(near), "contribution": amount}
-                for near, amount in self.neighbours
+                {"node": names.show(near), "contribution": amount, **in_relation(name)}
+                for near, amount, name in self.neighbours
             ],
             "meaning": self.whole.explainer.meaning,
             "changes": self.changes,

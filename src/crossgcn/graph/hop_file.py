@@ -28,11 +28,12 @@ from crossgcn.data.engines import load_engine_tables
 from crossgcn.data.features import Preprocess
 from crossgcn.data.files import replacing
 from crossgcn.data.graph import ROLE_NAMES
+from crossgcn.data.relations import NEIGHBOURS, Relation, relations_of
 from crossgcn.data.tables.graph import TableGraph, describe_encoding, read_encoding
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.read import PARQUET, reporting_damage
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.graph.hops import HopColumns, HopPlan
+from crossgcn.graph.hops import HopColumns, HopPlan, named
 
 KEY, CHECKSUM = b"crossgcn", b"crossgcn sha256"
 """Keys of the schema's metadata: the description of the columns, and its SHA-256."""
@@ -109,7 +110,7 @@ def write_hops(
     table = HopTable(**vars(graph), hops=hops, path=out)
     show("means over neighbours")
     data = graph.data
-    columns = HopColumns(data.x, data.edge_index, data.edge_weight, hops=hops, directed=directed)
+    columns = HopColumns(data.x, relations_of(data), hops=hops)
     show(f"writing {out}")
     _write_file(table, columns.without_labels)
     return table
@@ -117,7 +118,8 @@ def write_hops(
 
 def _write_file(table: HopTable, columns: Tensor) -> None:
     """Write the file at ``table.path``, atomically."""
-    names = table.columns.name_columns(table.encoder.space.names, relation=table.plan.relation)
+    relations = [named(each) for each in relations_of(table.data)]
+    names = table.columns.name_columns(table.encoder.space.names, relations=relations)
     before, after = _describe_nodes(table), _list_neighbours(table)
     header = [*before.column_names, *names, *after.column_names]
     for name in header:
@@ -223,22 +225,26 @@ def read_hop_file(path: Path) -> HopTable:
     if len(near) and not 0 <= near.min() <= near.max() < len(x):
         raise BadInput(f"{path}, column {_NEIGHBOURS}: holds a row that does not exist; {_REMEDY}")
     edges = near.astype(np.int64), np.repeat(np.arange(len(x)), np.diff(starts))
+    weights = None
+    if _WEIGHTS in cells.column_names:
+        weights = torch.from_numpy(_flatten(cells[_WEIGHTS])[0])
+    ends = torch.from_numpy(np.stack(edges if content["directed"] else edges[::-1]))
     data = Data(
         x=torch.from_numpy(x),
-        edge_index=torch.from_numpy(np.stack(edges if content["directed"] else edges[::-1])),
+        edge_index=ends,
+        edge_weight=weights,
         y=torch.full((len(x),), -1),
         num_classes=len(preprocess.classes),
         name=str(path),
+        directed=content["directed"] or None,
     )
-    if _WEIGHTS in cells.column_names:
-        data.edge_weight = torch.from_numpy(_flatten(cells[_WEIGHTS])[0])
+    if plan.relation != NEIGHBOURS:
+        data.relations = (Relation(plan.relation, ends, weights, content["directed"]),)
     if plan.target is not None:
         data.y = torch.from_numpy(_to_codes(cells[plan.target], preprocess.classes))
     if plan.split_column is not None:
         roles = _to_codes(cells[plan.split_column], ROLE_NAMES[1:]) + 1
         data.roles = torch.from_numpy(roles.astype(np.int8)).unsqueeze(0)
-    if content["directed"]:
-        data.directed = True
     return HopTable(
         data=data,
         ids=tuple(cells[plan.id_column].to_pylist()),

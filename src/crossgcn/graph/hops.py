@@ -5,48 +5,75 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from crossgcn.data.relations import NEIGHBOURS, Relation, as_relation, shape_of
 from crossgcn.errors import BadInput
-from crossgcn.graph.neighbourhood import Neighbourhood, NeighbourLabels, Smoothing
+from crossgcn.graph.neighbourhood import (
+    NeighbourLabels,
+    Smoothing,
+    mean_of_edges,
+    neighbourhood_of,
+)
 from crossgcn.graph.standardise import Scale, fit_scale
 
 _ROWS_AT_ONCE = 1 << 16
 
 
+class RelationNames(NamedTuple):
+    """What a relation is called, and the columns of its edges."""
+
+    name: str = NEIGHBOURS
+    columns: Sequence[str] = ()
+
+
+def named(relation: Relation, *, features: bool = False) -> RelationNames:
+    """Return the names of a relation, with the table columns of its edges or their features."""
+    space = relation.space
+    return RelationNames(relation.name, space.names if features else space.fields)
+
+
 @dataclass(frozen=True)
 class HopPlan:
-    """The columns that describe a node: own, neighbours' means, numbers of neighbours, labels.
+    """The columns that describe a node, by itself and by its neighbours in each relation.
 
-    Own columns come first. Means over neighbours follow, hop by hop; directed edges have means
-    over in-neighbours and means over out-neighbours. Then come the numbers of neighbours, one per
-    direction. Last come, for one and two hops, the mean label of neighbours and the number of
-    known labels.
+    Own columns come first. Means over neighbours follow, hop by hop, of each relation apart;
+    directed edges have means over in-neighbours and means over out-neighbours. Then come the
+    numbers of neighbours and the means of columns of edges. Last come, for one and two hops, the
+    mean label of neighbours and the number of known labels.
 
     Attributes:
         num_features: Number of own columns.
         hops: Number of hops of the neighbourhood; 0 for own columns alone.
         num_labels: Number of columns of a label; 0 without neighbours' labels.
-        directed: Keep in-neighbours and out-neighbours apart.
+        directed: Keep in-neighbours and out-neighbours apart; one for each of several relations.
+        edge_columns: Number of columns of the edges of each relation; empty for none.
     """
 
     num_features: int
     hops: int = 2
     num_labels: int = 0
-    directed: bool = False
+    directed: bool | tuple[bool, ...] = False
+    edge_columns: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.hops < 0:
             raise BadInput(f"hops is {self.hops}; give 0 for own columns alone, or more")
 
     @property
-    def sides(self) -> tuple[str, ...]:
-        """Prefixes of the kinds of neighbours: none, or ``in-`` and ``out-``."""
+    def sides(self) -> tuple[tuple[int, str], ...]:
+        """The kinds of neighbours: number of the relation, and ``in-``, ``out-`` or nothing."""
         if self.hops == 0:
             return ()
-        return ("in-", "out-") if self.directed else ("",)
+        directed = (self.directed,) if isinstance(self.directed, bool) else self.directed
+        return tuple(
+            (relation, side)
+            for relation, has_sides in enumerate(directed)
+            for side in (("in-", "out-") if has_sides else ("",))
+        )
 
     @property
     def num_blocks(self) -> int:
@@ -59,29 +86,60 @@ class HopPlan:
         return min(self.hops, 2) if self.num_labels else 0
 
     @property
+    def num_means(self) -> int:
+        """Number of own columns and means of these over neighbours."""
+        return (1 + self.num_blocks) * self.num_features
+
+    @property
+    def first_label(self) -> int:
+        """Position of the first column of labels: the number of columns without labels."""
+        of_edges = [self.edge_columns[each] for each, _ in self.sides if self.edge_columns]
+        return self.num_means + len(self.sides) + sum(of_edges)
+
+    @property
     def num_columns(self) -> int:
         """Total number of columns."""
-        means, labels = self.hops * self.num_features, self.label_hops * (self.num_labels + 1)
-        return self.num_features + len(self.sides) * (means + 1 + labels)
+        return self.first_label + len(self.sides) * self.label_hops * (self.num_labels + 1)
+
+    @property
+    def side_of(self) -> list[int]:
+        """The position in ``sides`` of each column; -1 for own columns."""
+        sides = range(len(self.sides))
+
+        def repeat(counts: Sequence[int]) -> list[int]:
+            return [side for side, count in zip(sides, counts, strict=True) for _ in range(count)]
+
+        of_edges = [self.edge_columns[each] if self.edge_columns else 0 for each, _ in self.sides]
+        means = repeat([self.num_features] * len(sides)) * self.hops
+        labels = repeat([self.num_labels + 1] * len(sides)) * self.label_hops
+        return [-1] * self.num_features + means + [*sides] + repeat(of_edges) + labels
 
     def name_columns(
-        self, features: Sequence[str], labels: Sequence[str] = (), relation: str = "neighbours"
+        self,
+        features: Sequence[str],
+        labels: Sequence[str] = (),
+        relations: Sequence[RelationNames] = (RelationNames(),),
     ) -> list[str]:
-        """Return the name of each column, such as ``"neighbours: age"`` or ``"2 hops: age"``.
+        """Return the name of each column, such as ``"ties: age"`` or ``"2 hops of ties: age"``.
+
+        With one relation, further hops are ``"2 hops: age"``.
 
         Args:
             features: Names of the own columns.
             labels: Names of the columns of a label.
-            relation: Word for neighbours, for example ``"friends"``.
+            relations: What the relations and the columns of their edges are called.
         """
-        places = [
-            f"{side}{relation}" if hop == 1 else f"{hop} {side}hops"
-            for hop in range(1, self.hops + 1)
-            for side in self.sides
-        ]
+        sides = [(side, relations[number]) for number, side in self.sides]
+        places = [f"{side}{each.name}" for side, each in sides] if self.hops else []
+        for hop in range(2, self.hops + 1):
+            places += [
+                f"{hop} {side}hops" + (f" of {each.name}" if len(relations) > 1 else "")
+                for side, each in sides
+            ]
         names = list(features) + [f"{place}: {name}" for place in places for name in features]
-        names += [f"number of {side}{relation}" for side in self.sides]
-        for place in places[: self.label_hops * len(self.sides)]:
+        names += [f"number {_join(each.name)} {side}{each.name}" for side, each in sides]
+        names += [f"{side}{each.name}: {name}" for side, each in sides for name in each.columns]
+        for place in places[: self.label_hops * len(sides)]:
             names += [*(f"{place}: {name}" for name in labels), f"{place}: known labels"]
         return names
 
@@ -97,9 +155,10 @@ class HopColumns:
     Args:
         x: Own columns, dense or ``torch.sparse_csr``, ``[nodes, columns]``. Dense ones may
             require a gradient.
-        edge_index: Sources and targets, ``[2, edges]``; a node's neighbours are the sources of
-            its edges. Parallel edges add up.
-        edge_weight: One weight per edge; ones by default.
+        edges: Sources and targets, ``[2, edges]``; a node's neighbours are the sources of
+            its edges. Parallel edges add up. Or several relations.
+        edge_weight: One weight per edge; ones by default. Relations have their own, as they are
+            ``directed`` or not.
         hops: See :class:`HopPlan`, also for ``directed``.
         smoothing: The smoothing of a trained model; by default it is estimated from ``x``.
         device: Compute and keep the columns on this device, with the whole graph in its memory.
@@ -113,7 +172,7 @@ class HopColumns:
     def __init__(
         self,
         x: Tensor,
-        edge_index: Tensor,
+        edges: Tensor | Sequence[Relation],
         edge_weight: Tensor | None = None,
         *,
         hops: int = 2,
@@ -121,11 +180,14 @@ class HopColumns:
         smoothing: Smoothing | None = None,
         device: torch.device | None = None,
     ) -> None:
-        self.plan = HopPlan(x.size(1), hops, directed=directed)
-        self._sides = [
-            Neighbourhood(edge_index.flip(0) if side == "out-" else edge_index, edge_weight, len(x))
-            for side in self.plan.sides
+        if isinstance(edges, Tensor):
+            edges = (as_relation(edges, edge_weight, directed),)
+        self.plan = HopPlan(x.size(1), hops, **as_tuples(shape_of(edges)))
+        relations = [
+            _flip(edges[number]) if side == "out-" else edges[number]
+            for number, side in self.plan.sides
         ]
+        self._sides = [neighbourhood_of(each, len(x)) for each in relations]
         sides = [near.to(device) for near in self._sides]
         out = torch.zeros(len(x), self.plan.num_columns, dtype=x.dtype, device=device)
         width = x.size(1)
@@ -138,8 +200,14 @@ class HopColumns:
             if smoothing is None:
                 strengths.append(near.estimate_strength(values))
             near.mean(values, prior, strengths[block], means)
-        for place, near in enumerate(sides, self.plan.num_columns - len(sides)):
+        for place, near in enumerate(sides, self.plan.num_means):
             out[:, place] = near.num_neighbours.log1p()
+        place = self.plan.num_means + len(sides)
+        for relation in relations:
+            if relation.edge_attr is not None:
+                width = len(relation.space)
+                out[:, place : place + width] = mean_of_edges(relation, len(x)).to(out)
+                place += width
         self.without_labels, self.smoothing = out, Smoothing(prior, torch.tensor(strengths))
 
     @cached_property
@@ -160,6 +228,19 @@ class HopColumns:
     def with_labels(self, labels: NeighbourLabels) -> Tensor:
         """Return all columns, with the labels of neighbours, on the CPU."""
         return torch.cat([self.without_labels.cpu(), self.label_columns(labels)], dim=1)
+
+
+def as_tuples(shape: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a plan, with tuples instead of the lists of JSON."""
+    return {key: tuple(each) if isinstance(each, list) else each for key, each in shape.items()}
+
+
+def _join(relation: str) -> str:
+    return "with" if relation.startswith("same ") else "of"
+
+
+def _flip(relation: Relation) -> Relation:
+    return relation._replace(edge_index=relation.edge_index.flip(0))
 
 
 def _prior(features: Tensor) -> Tensor:

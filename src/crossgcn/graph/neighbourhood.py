@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from crossgcn.data.relations import Relation
+from crossgcn.errors import BadInput
 from crossgcn.graph.sparse_matrix import SparseMatrix
 
 _COPY_BYTES = 1 << 29
 """Maximum size of a contiguous copy of some columns of all nodes."""
 _MOST_STRENGTH = 100.0
+_MOST_PAIRS = 30_000_000
+"""Maximum number of pairs of things of a node, or of nodes of a thing, that are listed."""
 _STRENGTH_BYTES = 64 << 20
 """Maximum size of the columns from which the strength of the smoothing is estimated."""
 
@@ -96,14 +101,19 @@ class Neighbourhood:
         self._number = rows.bincount((values > 0).double(), num_nodes)
         self._total = rows.bincount(values, num_nodes)
 
-    def to(self, device: torch.device | None) -> Neighbourhood:
+    def to(self, device: torch.device | None) -> Self:
         """Return the same neighbourhood, with means computed on a device."""
         if device is None:
             return self
         other = copy(self)
-        other._matrix = self._matrix.to(device)
-        other._number, other._total = self._number.to(device), self._total.to(device)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor | SparseMatrix):
+                setattr(other, name, value.to(device))
         return other
+
+    def sum(self, x: Tensor) -> Tensor:
+        """Return the weighted sums over neighbours."""
+        return self._matrix @ x
 
     @property
     def num_neighbours(self) -> Tensor:
@@ -120,7 +130,7 @@ class Neighbourhood:
         step = max(1, _COPY_BYTES // (x.element_size() * max(1, len(x))))
         for start in range(0, x.size(1), step):
             here = slice(start, start + step)
-            means = self._matrix @ x[:, here].contiguous()
+            means = self.sum(x[:, here].contiguous())
             out[:, here] = means.mul_(scale).add_(rest * prior[here].to(x))
 
     @torch.no_grad()
@@ -140,7 +150,7 @@ class Neighbourhood:
         values = values - values.mean(0)
         deviation = values.square().mean(0).sqrt()
         values = values[:, deviation > 1e-6] / deviation[deviation > 1e-6]
-        sums = self._matrix @ torch.cat([values, values.square()], dim=1)
+        sums = self.sum(torch.cat([values, values.square()], dim=1))
         means = sums.double() * self._inverse().unsqueeze(1)
         mean, square = means[number > 0].chunk(2, dim=1)
         number = number[number > 0].unsqueeze(1)
@@ -167,10 +177,10 @@ class Neighbourhood:
             prior = labels.prior.to(shown)
         # One over the mean weight of each node's edges.
         counts = torch.where(self._total > 0, self._number / self._total, 0.0)
-        reached = counts.unsqueeze(1) * (self._matrix @ shown)
+        reached = counts.unsqueeze(1) * self.sum(shown)
         if hop == 2:
-            reached = counts.unsqueeze(1) * (self._matrix @ reached)
-            returns = counts * torch.from_numpy(self._round_trips @ counts.numpy())
+            reached = counts.unsqueeze(1) * self.sum(reached)
+            returns = counts * torch.from_numpy(self._sum_returns(counts.numpy()))
             reached -= returns.unsqueeze(1) * shown
         total, count = reached[:, :-1], reached[:, -1:].clamp(min=0)
         return torch.cat([(total + hop * prior) / (count + hop), count.log1p()], dim=1).float()
@@ -179,8 +189,102 @@ class Neighbourhood:
         """Return one over the sum of the weights of each node's edges."""
         return torch.where(self._total > 0, 1 / self._total, 0.0)
 
+    def _sum_returns(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weights of the walks of two steps to each node itself, over each middle."""
+        return np.asarray(self._round_trips @ counts)
+
     @cached_property
     def _round_trips(self) -> sp.csr_array:
         """Weights of the walks of two steps that return to their start, ``[start, middle]``."""
         adjacency = self._matrix.to_scipy().astype(np.float64)
         return sp.csr_array(adjacency.multiply(adjacency.T.tocsr()))
+
+
+class SharedThings(Neighbourhood):
+    r"""Nodes that share a thing, such as planes on one route, are neighbours.
+
+    The rarer a thing, the more it counts: the others that have it count one together, so each of
+    :math:`n` nodes with it has the weight :math:`1/(n-1)` for the others. With the memberships
+    :math:`\mathbf{B}` and these weights :math:`\mathbf{W}`, sums over neighbours are those by
+    :math:`\mathbf{B}\mathbf{W}\mathbf{B}^\top` without its diagonal: two sparse products, and the
+    pairs are never listed. The number of neighbours counts a node once for every thing shared.
+
+    Args:
+        edge_index: Nodes and things, ``[2, memberships]``; repeated ones count once.
+        num_nodes: Number of nodes.
+        num_things: Number of things.
+    """
+
+    def __init__(self, edge_index: Tensor, num_nodes: int, num_things: int) -> None:
+        nodes, things = np.unique(edge_index.numpy(), axis=1)
+        size = np.bincount(things, minlength=num_things)
+        is_shared = size[things] > 1
+        nodes, things = nodes[is_shared], things[is_shared]
+        others = (size[things] - 1).astype(np.float64)
+        shape = (num_nodes, num_things)
+        self._shares = sp.csr_array((1 / others, (nodes, things)), shape)
+        members = sp.csr_array((np.ones(len(nodes)), (things, nodes)), shape[::-1])
+        self._matrix = SparseMatrix.from_scipy(self._shares)
+        self._members = SparseMatrix.from_scipy(members)
+        self._own = torch.from_numpy(np.bincount(nodes, 1 / others, num_nodes))
+        self._number = torch.from_numpy(np.bincount(nodes, others, num_nodes))
+        self._total = torch.from_numpy(np.bincount(nodes, minlength=num_nodes).astype(np.float64))
+
+    def sum(self, x: Tensor) -> Tensor:
+        """Return the weighted sums over neighbours; in float64, as the node's own part cancels."""
+        exact = x.double()
+        sums = self._matrix @ (self._members @ exact) - self._own.unsqueeze(1) * exact
+        return sums.to(x.dtype)
+
+    def _sum_returns(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weights of the walks of two steps to each node itself, over each middle.
+
+        Two nodes may share several things, so the walks run over pairs: of the things of a node,
+        or of the nodes of a thing, whichever are fewer.
+        """
+        shares = self._shares
+        rows = np.repeat(np.arange(shares.shape[0]), np.diff(shares.indptr))
+        per_node, per_thing = np.bincount(rows, minlength=1), np.bincount(shares.indices)
+        by_node, by_thing = (int(np.dot(each, each)) for each in (per_node, per_thing))
+        if min(by_node, by_thing) > _MOST_PAIRS:
+            raise BadInput(
+                f"nodes share things in {min(by_node, by_thing):,} ways, too many to leave out "
+                "their own labels at two hops: give --hops 1, or --set label_features=false"
+            )
+        members = shares.astype(bool).astype(np.float64)
+        if by_thing <= by_node:
+            pairs = sp.csr_array(shares @ members.T)
+            pairs.setdiag(0)
+            return np.asarray(pairs.multiply(pairs) @ counts, np.float64)
+        both = sp.csr_array(members.T @ members.multiply(counts[:, np.newaxis]))  # of two things
+        size = per_node[rows]
+        first = np.repeat(np.arange(len(rows)), size)
+        starts = np.cumsum(size) - size - shares.indptr[rows]
+        second = np.arange(len(first)) - np.repeat(starts, size)
+        walks = np.asarray(both[shares.indices[first], shares.indices[second]]).ravel()
+        walks *= shares.data[first] * shares.data[second]
+        total = np.bincount(rows[first], walks, shares.shape[0])
+        return np.asarray(total - counts * self._own.numpy() ** 2)
+
+
+def neighbourhood_of(relation: Relation, num_nodes: int) -> Neighbourhood:
+    """Return the neighbours of every node in a relation."""
+    if relation.things is not None:
+        return SharedThings(relation.edge_index, num_nodes, len(relation.things))
+    return Neighbourhood(relation.edge_index, relation.edge_weight, num_nodes)
+
+
+def mean_of_edges(relation: Relation, num_nodes: int) -> Tensor:
+    """Return the means of the columns of each node's edges, ``[nodes, columns]``.
+
+    Edges count by their weights; self-loops are left out. Nodes without edges have 0, which is the
+    mean of a standardised number and no share of a category.
+    """
+    source, target = relation.edge_index.numpy()
+    weight = np.ones(len(source)) if relation.edge_weight is None else relation.edge_weight.numpy()
+    weight = np.where(source == target, 0.0, weight)
+    total = np.bincount(target, weight, num_nodes)
+    share = np.divide(weight, total[target], where=total[target] > 0, out=np.zeros_like(weight))
+    entries = share, (target, np.arange(len(source)))
+    means = sp.csr_array(entries, shape=(num_nodes, len(source))) @ relation.edge_attr
+    return torch.from_numpy(means.toarray())

@@ -42,7 +42,7 @@ class Preset:
 
 
 _CROSS_OPTIONS = frozenset({"bias", "order", "order_weights", "first_order", "aggregate_first"})
-_HOPS_OPTIONS = frozenset({"hops", "label_features", "bags", "directed"})
+_HOPS_OPTIONS = frozenset({"hops", "label_features", "bags", "directed", "edge_columns"})
 
 # NOTE[D3] The released models have no bias, so the models compared with them have none
 # either; the paper's text adds one. Layers have one by default, as in PyG.

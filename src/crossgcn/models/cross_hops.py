@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 from math import sqrt
 from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
 
+from crossgcn.data.relations import Relation, as_relation
 from crossgcn.errors import BadInput, check_count
 from crossgcn.graph.hops import HopColumns, HopPlan
 from crossgcn.graph.neighbourhood import NeighbourLabels, Smoothing
@@ -51,7 +53,8 @@ class CrossHops(NodeClassifier):
         hops: Number of hops of the neighbourhood; 0 for own columns alone.
         label_features: Add columns with the labels of neighbours in the training set.
         bags: Number of models that are averaged.
-        directed: Keep in-neighbours and out-neighbours apart.
+        directed: Keep in-neighbours and out-neighbours apart; of several relations one for each.
+        edge_columns: Number of columns of the edges of each relation; empty for none.
 
     Attributes:
         plan: The columns of :math:`\tilde{\mathbf{x}}`.
@@ -85,7 +88,8 @@ class CrossHops(NodeClassifier):
         hops: int = 2,
         label_features: bool = False,
         bags: int = 1,
-        directed: bool = False,
+        directed: bool | Sequence[bool] = False,
+        edge_columns: Sequence[int] = (),
     ) -> None:
         if num_layers != 1:
             raise BadInput(
@@ -98,7 +102,8 @@ class CrossHops(NodeClassifier):
         check_count("hidden_channels", hidden_channels)
         check_count("bags", bags)
         num_labels = (1 if out_channels <= 2 else out_channels) if label_features and hops else 0
-        plan = HopPlan(in_channels, hops, num_labels, directed)
+        directed = directed if isinstance(directed, bool) else tuple(directed)
+        plan = HopPlan(in_channels, hops, num_labels, directed, tuple(edge_columns))
         units = bags * hidden_channels
         transform = CrossFeatureTransform(
             plan.num_columns, units, order, order_weights="per-unit", bias=False
@@ -215,7 +220,7 @@ class CrossHops(NodeClassifier):
     def columns(
         self,
         x: Tensor,
-        edge_index: Tensor,
+        edge_index: Tensor | Sequence[Relation],
         edge_weight: Tensor | None = None,
         labels: NeighbourLabels | None = None,
     ) -> Tensor:
@@ -223,20 +228,23 @@ class CrossHops(NodeClassifier):
 
         ``x`` may require a gradient. Edge weights get no gradient and must not be negative.
         """
-        weight = None if edge_weight is None else edge_weight.detach().cpu()
-        if weight is not None and not ((weight >= 0) & weight.isfinite()).all():
+        if isinstance(edge_index, Tensor):
+            is_directed = self.plan.directed is True
+            weight = None if edge_weight is None else edge_weight.detach().cpu()
+            edge_index = (as_relation(edge_index.cpu(), weight, is_directed),)
+        for each in edge_index:
+            weight = each.edge_weight
+            if weight is not None and not ((weight >= 0) & weight.isfinite()).all():
+                raise BadInput(
+                    "edge_weight has entries that are negative or not finite: means over "
+                    "neighbours need weights of 0 or more; replace them, or leave edge_weight out"
+                )
+        hops = HopColumns(x.cpu(), edge_index, hops=self.plan.hops, smoothing=self.smoothing)
+        if self.plan.hops and hops.plan != replace(self.plan, num_labels=0):
             raise BadInput(
-                "edge_weight has entries that are negative or not finite: means over neighbours "
-                "need weights of 0 or more; replace them, or leave edge_weight out"
+                f"the graph has {len(edge_index)} relations whose columns are not those that the "
+                "model was trained on; give the same relations in the same order"
             )
-        hops = HopColumns(
-            x.cpu(),
-            edge_index.cpu(),
-            weight,
-            hops=self.plan.hops,
-            directed=self.plan.directed,
-            smoothing=self.smoothing,
-        )
         columns = hops.without_labels
         if self.plan.num_labels:
             if labels is None:
@@ -257,11 +265,12 @@ class CrossHops(NodeClassifier):
 
         Args:
             x: Own columns of all nodes. Without edges: rows of :meth:`columns`.
-            edge_index: Sources and targets, ``[2, edges]``.
-            edge_weight: One weight per edge.
+            edge_index: Sources and targets, ``[2, edges]``; or a sequence of
+                :class:`~crossgcn.data.relations.Relation`.
+            edge_weight: One weight per edge; relations have their own.
             labels: Labels of the training nodes, if the model has ``label_features``.
         """
-        if isinstance(edge_index, Tensor):
+        if isinstance(edge_index, Tensor) or edge_index:
             x = self.columns(x, edge_index, edge_weight, labels)
         scores = self.score_bags(x)
         return scores if self.training and self.bags > 1 else self.in_unit(scores.mean(0))

@@ -217,13 +217,15 @@ class RunConfig(BaseModel):
         """Whether the model reads columns of neighbourhoods, not a graph."""
         return get_preset(self.model).inputs == "hops"
 
-    def model_settings(self, *, directed: bool = False) -> dict[str, Any]:
+    def model_settings(self, shape: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the arguments of :func:`~crossgcn.models.catalogue.build_model`.
 
-        ``directed``: whether edges have a direction; only cross-hops takes it.
+        Args:
+            shape: What :func:`~crossgcn.data.relations.shape_of` says of the relations of a graph;
+                only cross-hops takes it.
         """
         settings = {name: getattr(self, name) for name in MODEL_SETTINGS}
-        return settings | ({"directed": True} if directed and self.takes_hops else {})
+        return settings | (dict(shape or {}) if self.takes_hops else {})
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that one run depends on."""

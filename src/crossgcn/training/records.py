@@ -30,6 +30,7 @@ from crossgcn.data.files import (
     sha256_of_files,
     write_hashed_json,
 )
+from crossgcn.data.relations import relation_arrays
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, Note
 from crossgcn.training.loop import EpochMetrics
@@ -47,12 +48,18 @@ def describe_dataset(data: Data) -> dict[str, Any]:
     if x.layout == torch.sparse_csr:
         parts = [x.crow_indices(), x.col_indices(), x.values()]
     parts += [] if weight is None else [weight]
+    described: dict[str, Any] = {}
+    if (relations := data.get("relations")) is not None:
+        described["relations"] = [each.name for each in relations]
+        arrays = relation_arrays(relations).values()
+        parts += [torch.from_numpy(each) for each in arrays if each.dtype.kind in "fiub"]
     return {
         "name": data.name,
         "nodes": x.size(0),
         "directed_edges": data.edge_index.size(1),
         "features": x.size(1),
         "classes": data.num_classes,
+        **described,
         "sha256": digest(*parts, data.edge_index, data.y),
     }
 

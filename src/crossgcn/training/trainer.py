@@ -16,10 +16,11 @@ from torch_geometric.data import Data
 
 from crossgcn.data.features import Preprocess
 from crossgcn.data.files import sha256_of_json
+from crossgcn.data.relations import Relation, relations_of, shape_of
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.hops import HopColumns, HopPlan
+from crossgcn.graph.hops import HopColumns, HopPlan, RelationNames, as_tuples, named
 from crossgcn.graph.neighbourhood import neighbour_labels
 from crossgcn.graph.standardise import HopRows, Scale, fit_range, fit_scale
 from crossgcn.models.catalogue import build_model
@@ -110,7 +111,8 @@ class Trainer:
         if preprocess is not None:
             self.description["preprocess_sha256"] = sha256_of_json(preprocess.to_json())
         self._data: Data | None = data
-        self._is_directed = data.get("directed") is True
+        self.relations = tuple(named(each) for each in relations_of(data))
+        self._shape = shape_of(relations_of(data))
         self._graph: PreparedGraph | None = None
         self._hops: dict[int, HopColumns] = {}
 
@@ -175,10 +177,8 @@ class Trainer:
             assert data is not None, _UNPREPARED
             self._hops[hops] = HopColumns(
                 data.x,
-                data.edge_index,
-                data.get("edge_weight"),
+                relations_of(data),
                 hops=hops,
-                directed=self._is_directed,
                 device=self.device if _fits_on(self.device, data, hops) else None,
             )
         return self._hops[hops]
@@ -205,7 +205,7 @@ class Trainer:
         """Return the model of a run with its initial weights."""
         config = run.config
         with seeded(config.run_seed(run.split)):
-            settings = config.model_settings(directed=self._is_directed)
+            settings = config.model_settings(self._shape)
             model = build_model(config.model, self.num_features, self.num_classes, **settings)
         if self.num_classes == 1:
             numbers = self.y[self.splits[run.split].train].double()
@@ -240,7 +240,7 @@ class Trainer:
             self.hop_rows(model, split),
             split,
             config,
-            name_columns(model.plan, self.preprocess),
+            name_columns(model.plan, self.preprocess, self.relations),
             seed=seed,
             device=self.device,
             node_weights=self.node_weights,
@@ -277,7 +277,7 @@ class Trainer:
         clear_run(folder)
         write_epochs(folder, result.history)
         if self.save_models:
-            settings = run.config.model_settings(directed=self._is_directed)
+            settings = run.config.model_settings(self._shape)
             chosen = result.chosen.get("settings", {})
             units = chosen.get("hidden_channels", settings["hidden_channels"])
             save_model(
@@ -292,22 +292,28 @@ class Trainer:
         write_record(folder, record)
 
 
-def name_columns(plan: HopPlan, preprocess: Preprocess) -> list[str]:
+def name_columns(
+    plan: HopPlan, preprocess: Preprocess, relations: Sequence[RelationNames]
+) -> list[str]:
     """Return, for each feature of a model, the name of its table column."""
     space, tables = preprocess.space, (preprocess.encoding or {}).get("plan", {})
     return plan.name_columns(
         [f"feature {n}" for n in range(plan.num_features)] if space is None else space.fields,
         [tables.get("target") or "label"] * plan.num_labels,
-        tables.get("relation", "neighbours"),
+        relations,
     )
 
 
 def check_columns(
-    configs: Sequence[RunConfig], models: Sequence[NodeClassifier], preprocess: Preprocess
+    configs: Sequence[RunConfig],
+    models: Sequence[NodeClassifier],
+    preprocess: Preprocess,
+    relations: Sequence[Relation],
 ) -> None:
     """Refuse a number of columns that exceeds the columns of every model."""
     plans = [model.plan for model in models if isinstance(model, CrossHops)]
-    most = max((len(set(name_columns(plan, preprocess))) for plan in plans), default=0)
+    names = [named(each) for each in relations]
+    most = max((len(set(name_columns(plan, preprocess, names))) for plan in plans), default=0)
     for config in configs:
         if isinstance(config.columns, int) and config.columns > most:
             raise BadInput(
@@ -321,8 +327,10 @@ def _fits_on(device: torch.device, data: Data, hops: int) -> bool:
     if device.type != "cuda":
         return False
     num_nodes, num_features = data.x.shape
-    columns = 4 * num_nodes * HopPlan(num_features, hops, directed=True).num_columns
-    edges = 32 * data.edge_index.size(1)
+    relations = relations_of(data)
+    shape = as_tuples(shape_of(relations))
+    columns = 4 * num_nodes * HopPlan(num_features, hops, **shape).num_columns
+    edges = 32 * sum(each.edge_index.size(1) for each in relations)
     return bool(_COPIES * columns + edges <= _SHARE * torch.cuda.mem_get_info(device)[0])
 
 

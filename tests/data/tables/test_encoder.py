@@ -40,7 +40,8 @@ def table_of(cells: list[tuple[str, str, str]], name: str = "nodes.csv") -> Tabl
 
 
 def fit(nodes: Table, choices: TableChoices = CHOICES) -> TableEncoder:
-    return TableEncoder.fit(nodes, make_plan(nodes, None, choices))
+    plan = make_plan(nodes, None, choices)
+    return TableEncoder.fit(plan.with_missing_words(nodes), plan.features)
 
 
 def encode_slowly(nodes: Table, encoder: TableEncoder) -> list[dict[str, float]]:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.graph import NewNodes, load_new_tables
@@ -30,7 +31,7 @@ def trained(edges: pd.DataFrame | None = EDGES, **choices: Any) -> tuple[TableEn
     nodes = read_table(NODES, "nodes")
     table = None if edges is None else read_table(edges, "edges")
     plan = make_plan(nodes, table, TableChoices(target="buys", **choices))
-    return TableEncoder.fit(nodes, plan), plan
+    return TableEncoder.fit(plan.with_missing_words(nodes), plan.features), plan
 
 
 def load(
@@ -46,9 +47,9 @@ def test_new_nodes_come_after_the_known_ones() -> None:
     edges = pd.DataFrame({"who": ["x", "z", "u3", "y"], "whom": ["u39", "x", "y", "y"]})
     new = load(edges=edges)
     assert new.ids == ("x", "y", "z")
-    assert new.edges.dtype == np.int64
-    assert new.edges.tolist() == [[40, 42, 3], [39, 40, 41]]
-    assert new.edge_weight is None
+    assert new.relations[0].edge_index.dtype == torch.int64
+    assert new.relations[0].edge_index.tolist() == [[40, 42, 3], [39, 40, 41]]
+    assert new.relations[0].edge_weight is None
 
 
 def test_new_nodes_are_encoded_as_the_known_ones_were() -> None:
@@ -72,7 +73,7 @@ def test_unseen_values_are_reported() -> None:
     codes = [3, 4, 5, 3] * 10
     table = read_table(NODES.assign(city=cities, tags=tags, code=codes), "nodes")
     plan = make_plan(table, None, TableChoices(target="buys"))
-    encoder = TableEncoder.fit(table, plan)
+    encoder = TableEncoder.fit(plan.with_missing_words(table), plan.features)
     new = pd.DataFrame(
         {
             "user": [f"x{i}" for i in range(7)],
@@ -94,7 +95,7 @@ def test_unseen_values_are_reported() -> None:
 
 
 def test_there_may_be_no_edges_and_no_target() -> None:
-    assert load().edges.shape == (2, 0)
+    assert load().relations[0].edge_index.shape == (2, 0)
     assert load(NEW.assign(buys="a")).unused == ()
 
 
@@ -102,9 +103,9 @@ def test_weights_are_read_where_the_model_has_them() -> None:
     weighted = trained(EDGES.assign(weight=1.0))
     edges = pd.DataFrame({"who": ["x", "y"], "whom": ["x", "u0"], "weight": [7.0, 0.5]})
     new = load(edges=edges, trained_on=weighted)
-    assert new.edge_weight is not None
-    assert new.edge_weight.tolist() == [0.5]
-    assert new.edges.tolist() == [[41], [0]]
+    assert new.relations[0].edge_weight is not None
+    assert new.relations[0].edge_weight.tolist() == [0.5]
+    assert new.relations[0].edge_index.tolist() == [[41], [0]]
     for weight in ("-1", "inf", "", "1e300", "heavy"):
         with pytest.raises(
             BadInput, match=r"edges, row 2, column weight: .* not a weight from 0.*write a number"

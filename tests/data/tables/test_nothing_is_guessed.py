@@ -58,7 +58,7 @@ def test_three_columns_that_could_be_ends_are_refused() -> None:
     chosen = load(nodes_with(), via, source_column="who", destination_column="whom")
     assert "not used: edges, columns via" in chosen.plan.reasons
     named = via.rename(columns={"who": "source", "whom": "target"})
-    assert load(nodes_with(), named).plan.source_column == "source"
+    assert load(nodes_with(), named).plan.relations[0].source_column == "source"
 
 
 def test_numbers_are_never_parsed_as_text() -> None:

@@ -173,7 +173,7 @@ def test_ids_are_found_without_edges(choices: dict[str, Any], found: str, reason
     nodes = read_table(pd.DataFrame({**columns, "user_id": IDS}), "nodes")
     plan = make_plan(nodes, None, TableChoices(**choices))
     assert plan.id_column == found and plan.reasons[0].endswith(reason)
-    assert (plan.source_column, plan.destination_column, plan.weight_column) == (None,) * 3
+    assert plan.relations == ()
 
 
 def test_a_table_without_ids_is_refused() -> None:
@@ -221,7 +221,8 @@ def test_ends_are_found_by_name_or_by_what_they_hold(
     columns: dict[str, list[str]], choices: dict[str, str], ends: tuple[str, str], reason: str
 ) -> None:
     plan = make_plan(nodes_with(), edges_with(**columns), TableChoices(**choices))
-    assert (plan.source_column, plan.destination_column) == ends
+    (relation,) = plan.relations
+    assert (relation.source_column, relation.destination_column) == ends
     assert plan.reasons[1].endswith(reason)
 
 
@@ -231,13 +232,13 @@ def test_how_columns_of_edges_are_used_is_said() -> None:
     assert [line.split(": ", 1)[1] for line in plan.reasons[1:]] == [
         "edges, columns who and whom: they hold ids of nodes",
         "edges, column weight: its name",
-        "edges, columns since",
+        "edges: since (categorical)",
     ]
 
 
 def test_edges_have_two_columns_and_choices_about_edges_need_edges() -> None:
-    with pytest.raises(BadInput, match="weight_column is 'w', but there is no table of edges"):
-        make_plan(nodes_with(), None, TableChoices(weight_column="w"))
+    with pytest.raises(BadInput, match="edge_weight is 'w', but there is no table of edges"):
+        make_plan(nodes_with(), None, TableChoices(edge_weight="w"))
     refused = r"edges: cannot tell the two ends of .*'n0' are in a of the columns .*; choose .*--so"
     with pytest.raises(BadInput, match=refused):
         make_plan(nodes_with(), edges_with(a=["n1"], weight=[1]), TableChoices())
@@ -264,8 +265,8 @@ def test_a_split_is_found_by_its_name_and_words() -> None:
         (TableChoices(target="buys", ignored=("buys",)), "is chosen as target and as ignored"),
         (TableChoices(id_column="age", numeric=("age",)), "chosen as id and as numeric; choose"),
         (
-            TableChoices(source_column="to", weight_column="to"),
-            "'to' of edges is chosen as source_column and as weight_column",
+            TableChoices(source_column="to", edge_weight="to"),
+            "'to' of edges is chosen as source_column and as edge_weight",
         ),
     ],
 )
@@ -289,7 +290,8 @@ def test_a_column_without_a_header_is_left_out(tmp_path: Path) -> None:
     ends.index = pd.Index(range(70, 70 + len(ends)))
     ends.to_csv(tmp_path / "e.csv")
     plan = make_plan(nodes, read_table(tmp_path / "e.csv", "edges"), TableChoices())
-    assert (plan.source_column, plan.destination_column) == ("one", "other")
+    (relation,) = plan.relations
+    assert (relation.source_column, relation.destination_column) == ("one", "other")
     frame.set_index("name").rename_axis(None).to_csv(tmp_path / "n.csv")
     plan = make_plan(read_table(tmp_path / "n.csv", "nodes"), None, TableChoices())
     assert (plan.id_column, plan.columns[0].kind) == ("Unnamed: 0", "id")

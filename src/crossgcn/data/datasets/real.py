@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib.resources import as_file, files
 from typing import NamedTuple
 
@@ -15,11 +16,11 @@ from scipy import io, sparse
 from crossgcn.data.datasets.catalogue import TABLES, locate_files
 from crossgcn.data.files import read_npz
 from crossgcn.data.graph import is_labelled
-from crossgcn.data.tables.graph import TableGraph, encode_tables, open_tables
+from crossgcn.data.tables.graph import AnyTable, TableGraph, encode_tables, open_tables
 from crossgcn.data.tables.plan import TableChoices, TablePlan
 from crossgcn.data.tables.problems import CheckedTables
 from crossgcn.data.tables.read import make_table
-from crossgcn.errors import unknown_name
+from crossgcn.errors import BadInput, unknown_name
 
 STUDENT_COLUMNS = ("status", "gender", "major", "minor", "dorm", "year", "high_school")
 """Columns of ``local_info`` in the files of facebook100."""
@@ -51,7 +52,11 @@ def read_real(name: str) -> RealTables:
 
 
 def load_real(
-    name: str, target: str | None = None, choices: TableChoices | None = None
+    name: str,
+    target: str | None = None,
+    choices: TableChoices | None = None,
+    edges: Mapping[str, AnyTable] | None = None,
+    through: Mapping[str, AnyTable] | None = None,
 ) -> TableGraph:
     """Read the tables of a dataset and encode them as a graph.
 
@@ -63,6 +68,8 @@ def load_real(
         target: Column to predict; each dataset has a default.
         choices: Roles of columns that replace the defaults, for example
             ``TableChoices(categorical=("state",))``.
+        edges: Tables of further relations, by name, such as ``{"ties": "ties.csv"}``.
+        through: As for :func:`~crossgcn.load_tables`.
 
     Returns:
         As :func:`~crossgcn.load_tables`; ``data.roles`` holds the official splits, if any.
@@ -70,19 +77,28 @@ def load_real(
     choices = choices or TableChoices()
     if target is not None:
         choices = choices.model_copy(update={"target": target})
-    tables, roles = open_real(name, choices)
+    tables, roles = open_real(name, choices, edges, through)
     graph = encode_tables(tables)
     if roles is not None:
         graph.data.roles = torch.from_numpy(roles) * is_labelled(graph.data.y)
     return graph
 
 
-def open_real(name: str, choices: TableChoices) -> tuple[CheckedTables, NDArray[np.int8] | None]:
+def open_real(
+    name: str,
+    choices: TableChoices,
+    edges: Mapping[str, AnyTable] | None = None,
+    through: Mapping[str, AnyTable] | None = None,
+) -> tuple[CheckedTables, NDArray[np.int8] | None]:
     """Return the unchecked tables of a dataset, and its official splits.
 
     Choices for a column replace the dataset's defaults for that column.
+
+    Args:
+        edges: Tables of further relations, by name.
+        through: Tables of nodes and the things that they share, by name.
     """
-    nodes, edges, roles = read_real(name)
+    nodes, own_edges, roles = read_real(name)
     _, defaults = _DATASETS[name.partition("/")[0]]
     target = choices.target or TABLES[name].target
     named = {target, *(column for column, _ in choices.node_columns())}
@@ -92,8 +108,14 @@ def open_real(name: str, choices: TableChoices) -> tuple[CheckedTables, NDArray[
         merged[kind] = kept + getattr(choices, kind)
     if choices.name_column is None and defaults.name_column in named:
         merged["name_column"] = None  # it has another role
+    relations = {choices.relation: make_table(own_edges, f"{name} (edges)")}
+    if edges and choices.relation in edges:
+        raise BadInput(
+            f"two relations are called {choices.relation!r}, of which one is that of {name}; "
+            "rename yours, or that one with --relation"
+        )
     tables = open_tables(
-        make_table(nodes, name), make_table(edges, f"{name} (edges)"), TableChoices(**merged)
+        make_table(nodes, name), relations | dict(edges or {}), TableChoices(**merged), through
     )
     tables.plan = _mark_defaults(tables.plan, f"default of {name}", named)
     return tables, roles

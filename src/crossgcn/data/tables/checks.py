@@ -20,6 +20,7 @@ from crossgcn.data.tables.labels import MIN_TO_SPLIT, Labels, role_of_values
 from crossgcn.data.tables.problems import (
     MISSING,
     UNKNOWN,
+    CheckedEdges,
     CheckedTables,
     Problem,
     Severity,
@@ -35,7 +36,7 @@ Rule = Callable[[CheckedTables], None]
 
 def text_encoding(tables: CheckedTables) -> None:
     """A wrongly guessed encoding changes letters with accents, and with them categories."""
-    for table in filter(None, (tables.nodes, tables.edges)):
+    for table in (tables.nodes, *(each.table for each in tables.relations)):
         if table.encoding != "UTF-8":
             message = f"the file is not UTF-8, and was read as {table.encoding}"
             remedy = "check letters with accents; to be sure, save the file as 'CSV UTF-8'"
@@ -194,14 +195,15 @@ def no_feature(tables: CheckedTables) -> None:
 
 def wrong_cell(tables: CheckedTables) -> None:
     """Text among numbers, dates or flags would silently count as missing."""
-    for encoder in tables.encoder.columns:
-        distinct = tables.nodes.distinct(encoder.column)
-        for wrong, message, remedy in encoder.find_wrong(distinct):
-            words = sorted({text for text in compress(distinct.texts, wrong) if text.isalpha()})
-            if words and not tables.trained:
-                remedy += f", or give --missing {words[0]} if it means a missing value"
-            rows = wrong[distinct.codes]
-            tables.add("error", "wrong-cell", message, remedy, encoder.column, rows)
+    for table, encoders in tables.encoded:
+        for encoder in encoders.columns:
+            distinct = table.distinct(encoder.column)
+            for wrong, message, remedy in encoder.find_wrong(distinct):
+                words = sorted({text for text in compress(distinct.texts, wrong) if text.isalpha()})
+                if words and not tables.trained:
+                    remedy += f", or give --missing {words[0]} if it means a missing value"
+                rows = wrong[distinct.codes]
+                tables.add("error", "wrong-cell", message, remedy, encoder.column, rows, table)
 
 
 def wrong_target(tables: CheckedTables) -> None:
@@ -280,13 +282,19 @@ def mixed_column(tables: CheckedTables) -> None:
 def missing_edge_end(tables: CheckedTables) -> None:
     """An edge needs two ends."""
     message, remedy = "the edge has only one end", "name a node, or delete the row"
-    for column, rows in zip(tables.end_columns, tables.ends == MISSING, strict=True):
-        tables.add("error", "missing-edge-end", message, remedy, column, rows, table=tables.edges)
+    for edges in tables.relations:
+        for column, rows in zip(edges.end_columns, edges.ends == MISSING, strict=True):
+            tables.add("error", "missing-edge-end", message, remedy, column, rows, edges.table)
 
 
 def unknown_edge_end(tables: CheckedTables) -> None:
     """An edge to an unknown id would be lost, or join the wrong node."""
-    plan, ends = tables.plan, tables.ends
+    for edges in tables.relations:
+        _unknown_end(tables, edges)
+
+
+def _unknown_end(tables: CheckedTables, edges: CheckedEdges) -> None:
+    plan, ends = tables.plan, edges.ends
     count, an_id = int((ends == UNKNOWN).sum()), quote(tables.ids.values[0])
     message = (
         f"{{value}} is not a node: {count:,} of {ends.size:,} ends of edges are not in column "
@@ -305,38 +313,51 @@ def unknown_edge_end(tables: CheckedTables) -> None:
     else:
         remedy = "add the node, correct the id, or delete the edge"
         remedy += "" if tables.trained else "; --unknown-ids drop leaves such edges out"
-    for column, rows in zip(tables.end_columns, ends == UNKNOWN, strict=True):
-        tables.add(severity, "unknown-edge-end", message, remedy, column, rows, table=tables.edges)
+    for column, rows in zip(edges.end_columns, ends == UNKNOWN, strict=True):
+        tables.add(severity, "unknown-edge-end", message, remedy, column, rows, edges.table)
 
 
 def bad_edge_weight(tables: CheckedTables) -> None:
     """Means over neighbours need weights that are not negative."""
-    if tables.weights is not None:
-        message = f"{{value}} is not a weight from 0 to {MOST_WEIGHT:g}"
-        remedy = "write a number, 1 for an ordinary edge, or delete the row"
-        rows = ~((tables.weights >= 0) & (tables.weights <= MOST_WEIGHT))
-        column, edges = tables.plan.weight_column, tables.edges
-        tables.add("error", "bad-edge-weight", message, remedy, column, rows, table=edges)
+    message = f"{{value}} is not a weight from 0 to {MOST_WEIGHT:g}"
+    remedy = "write a number, 1 for an ordinary edge, or delete the row"
+    for edges in tables.relations:
+        if edges.weights is not None:
+            rows = ~((edges.weights >= 0) & (edges.weights <= MOST_WEIGHT))
+            column = edges.plan.edge_weight
+            tables.add("error", "bad-edge-weight", message, remedy, column, rows, edges.table)
 
 
 def repeated_edge(tables: CheckedTables) -> None:
     """A repeated edge counts once, in whichever direction it is listed."""
-    ends = tables.ends
-    proper = (ends >= 0).all(axis=0) & (ends[0] != ends[1])
-    forward = pd.DataFrame(ends.T).duplicated().to_numpy() & proper
-    either = pd.DataFrame(np.sort(ends, axis=0).T).duplicated().to_numpy() & proper
-    lists_both_ways = 2 * int((either & ~forward).sum()) == int((proper & ~forward).sum())
-    message = "the edge from {value} is listed before, perhaps the other way round, and counts once"
-    remedy = "delete the row; give a weight column if it should count more"
-    column, rows = tables.plan.source_column, forward if lists_both_ways else either
-    tables.add("warning", "repeated-edge", message, remedy, column, rows, table=tables.edges)
+    for edges in tables.relations:
+        ends, plan = edges.ends, edges.plan
+        message = "the edge from {value} is listed before"
+        forward = pd.DataFrame(ends.T).duplicated().to_numpy() & edges.is_usable
+        rows = forward
+        if not (plan.directed or plan.through):
+            either = pd.DataFrame(np.sort(ends, axis=0).T).duplicated().to_numpy()
+            either = either & edges.is_usable
+            proper = int((edges.is_usable & ~forward).sum())
+            lists_both_ways = 2 * int((either & ~forward).sum()) == proper
+            rows = forward if lists_both_ways else either
+            message += ", perhaps the other way round,"
+        message += " and counts once"
+        remedy = "delete the row; give a weight column if it should count more"
+        if plan.features:
+            message += ", with the mean of its columns"
+        tables.add(
+            "warning", "repeated-edge", message, remedy, plan.source_column, rows, edges.table
+        )
 
 
 def isolated_node(tables: CheckedTables) -> None:
     """Nodes without edges are usually a sign of lost edges or of ids in another format."""
-    if tables.edges is not None:
-        ids = tables.ids
-        degrees = np.bincount(tables.pairs.ravel(), minlength=len(ids.values))
+    if tables.relations:
+        ids, degrees = tables.ids, np.zeros(len(tables.ids.values), np.int64)
+        for edges in tables.relations:
+            ends = edges.ends[:1] if edges.plan.through else edges.ends
+            degrees += np.bincount(ends[:, edges.is_usable].ravel(), minlength=len(degrees))
         rows = ((degrees == 0) & ~ids.blank)[ids.codes]
         message = "{value} has no edges: only its own columns are used"
         remedy, column = "add its edges if it should have some", tables.plan.id_column

@@ -6,9 +6,10 @@ subclass of :class:`~crossgcn.data.tables.kinds.base.ColumnEncoder`, and name bo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -29,9 +30,6 @@ from crossgcn.data.tables.kinds.words import (
     infer_list,
 )
 from crossgcn.data.tables.table import Distinct, Table
-
-if TYPE_CHECKING:
-    from crossgcn.data.tables.plan import ColumnPlan, TablePlan
 
 ColumnKind = Literal[
     "id", "target", "split", "ignored", "categorical", "flag", "numeric", "date", "list"
@@ -69,6 +67,22 @@ def infer_kind(name: str, distinct: Distinct) -> tuple[str, str]:
     )
 
 
+class ColumnPlan(BaseModel):
+    """The kind of a column, and a short reason.
+
+    Attributes:
+        chosen: Whether the user or the dataset chose the kind. Rare categories of a chosen column
+            are not pooled.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    kind: ColumnKind
+    reason: str
+    chosen: bool = False
+
+
 class TableEncoder(BaseModel):
     """Encodes the columns of a table; fitted once, it encodes every table in the same way.
 
@@ -85,17 +99,28 @@ class TableEncoder(BaseModel):
     missing: tuple[str, ...]
 
     @classmethod
-    def fit(cls, nodes: Table, plan: TablePlan) -> TableEncoder:
+    def fit(cls, table: Table, columns: Iterable[ColumnPlan]) -> TableEncoder:
         """Fit an encoder to each column; labels and the order of rows have no effect."""
-        nodes = plan.with_missing_words(nodes)
-        columns = [_fit_column(column, nodes.distinct(column.name)) for column in plan.features]
-        return cls(columns=tuple(columns), missing=tuple(sorted(nodes.missing_words)))
+        fitted = [_fit_column(column, table.distinct(column.name)) for column in columns]
+        return cls(columns=tuple(fitted), missing=tuple(sorted(table.missing_words)))
 
     @cached_property
     def space(self) -> FeatureSpace:
         """Names and fields of the features; a field is a column."""
         names = [name for column in self.columns for name in column.feature_names]
         fields = [column.column for column in self.columns for _ in column.feature_names]
+        return FeatureSpace(_make_unique(names), tuple(fields))
+
+    @cached_property
+    def space_of_edges(self) -> FeatureSpace:
+        """Names and fields as of means over edges: ``strength (mean)``, ``kind=kin (share)``."""
+        names, fields = list[str](), list[str]()
+        for column in self.columns:
+            known = column.number_columns
+            means = {*known, *(f"{number} rank" for number in known)}
+            for name in column.feature_names:
+                names.append(f"{name} ({'mean' if name in means else 'share'})")
+                fields.append(f"{column.column} ({'mean' if known else 'share'})")
         return FeatureSpace(_make_unique(names), tuple(fields))
 
     def transform(self, nodes: Table) -> sparse.csr_array:

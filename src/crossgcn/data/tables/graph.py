@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from pydantic import BaseModel
 from scipy import sparse
 from torch import Tensor
@@ -17,6 +16,7 @@ from torch_geometric.data import Data
 
 from crossgcn.data.features import Preprocess, csr_tensor, read_saved
 from crossgcn.data.graph import canonical_graph
+from crossgcn.data.relations import Relation, as_relation
 from crossgcn.data.tables.checks import NEW_NODES, RULES, Rule, check_tables
 from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.kinds.base import Unseen
@@ -30,6 +30,8 @@ from crossgcn.errors import BadInput
 MAX_ERRORS_SHOWN = 5
 
 AnyTable = Path | str | pd.DataFrame | Table
+AnyEdges = AnyTable | Mapping[str, AnyTable] | None
+"""One table of edges, or several by the name of their relation."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class TableGraph:
         classes: Names of the classes; if the target is a number, the name of its column.
         problems: The warnings of the check.
         names: Names of the nodes, if a column holds them.
+        edge_encoders: The encoders of the columns of edges, by the name of the relation.
     """
 
     data: Data
@@ -53,59 +56,80 @@ class TableGraph:
     plan: TablePlan
     problems: tuple[Problem, ...]
     names: tuple[str, ...] | None = None
+    edge_encoders: Mapping[str, TableEncoder] = field(default_factory=dict)
 
 
 def load_tables(
-    nodes: AnyTable, edges: AnyTable | None = None, choices: TableChoices | None = None
+    nodes: AnyTable,
+    edges: AnyEdges = None,
+    choices: TableChoices | None = None,
+    *,
+    through: Mapping[str, AnyTable] | None = None,
 ) -> TableGraph:
     """Read tables, infer the kinds of their columns, check them and encode them as a graph.
 
     Tables are CSV, TSV, Parquet or XLSX files, or DataFrames, with one row per node and one row
     per edge. Without ``edges`` the nodes have no graph.
 
+    Args:
+        edges: One table; or several by name, ``{"borders": ..., "ties": ...}``.
+        through: Tables of nodes and things, by name: nodes that share a thing are neighbours.
+
     Raises:
         BadInput: If a table cannot be read, or the check finds errors.
     """
-    return encode_tables(open_tables(nodes, edges, choices or TableChoices()))
+    return encode_tables(open_tables(nodes, edges, choices or TableChoices(), through))
 
 
-def open_tables(nodes: AnyTable, edges: AnyTable | None, choices: TableChoices) -> CheckedTables:
+def open_tables(
+    nodes: AnyTable,
+    edges: AnyEdges,
+    choices: TableChoices,
+    through: Mapping[str, AnyTable] | None = None,
+) -> CheckedTables:
     """Read tables and infer the kinds of their columns, without checking them."""
-    node_table = read_table(nodes, "nodes")
-    edge_table = None if edges is None else read_table(edges, "edges")
-    return CheckedTables(node_table, edge_table, make_plan(node_table, edge_table, choices))
+    node_table, through = read_table(nodes, "nodes"), through or {}
+    tables = _read_edges(edges, choices.relation.strip())
+    for name in through:
+        if name in tables:
+            raise BadInput(f"two relations are called {name!r}; give each a name of its own")
+    tables |= _read_edges(through, "")
+    return CheckedTables(node_table, tables, make_plan(node_table, tables, choices, through))
+
+
+def _read_edges(edges: AnyEdges, relation: str) -> dict[str, Table]:
+    """Read tables of edges, by the names of their relations."""
+    if edges is None:
+        return {}
+    if not isinstance(edges, Mapping):
+        return {relation: read_table(edges, "edges")}
+    return {name: read_table(table, name) for name, table in edges.items()}
 
 
 def encode_tables(tables: CheckedTables) -> TableGraph:
     """Check tables and encode them as a graph."""
     refuse_errors(tables)
-    return encode_graph(tables, *tables.usable_edges())
+    return encode_graph(tables, [each.relation() for each in tables.relations])
 
 
-def encode_graph(
-    tables: CheckedTables,
-    edge_index: NDArray[np.int64],
-    edge_weight: NDArray[np.float32] | None,
-    *,
-    directed: bool = False,
-) -> TableGraph:
-    """Encode a checked table of nodes, and edges between its rows, as a graph."""
+def encode_graph(tables: CheckedTables, relations: Sequence[Relation]) -> TableGraph:
+    """Encode a checked table of nodes, and relations between its rows, as a graph."""
     nodes, plan, encoder, labels = tables.nodes, tables.plan, tables.encoder, tables.labels
     roles = read_roles(nodes, plan.split_column, labels)
     data = Data(
         x=as_features(encoder.transform(nodes)),
-        edge_index=torch.from_numpy(edge_index),
-        edge_weight=None if edge_weight is None else torch.from_numpy(edge_weight),
+        relations=tuple(relations) or (as_relation(_NO_EDGES),),
         y=torch.from_numpy(labels.values),
         num_classes=len(labels.names),
         name=nodes.name,
         roles=None if roles is None else torch.from_numpy(roles),
-        directed=directed,
     )
     data = canonical_graph(data, nodes.name)
     ids = tuple(nodes.frame[plan.id_column])
     names = None if plan.name_column is None else tuple(nodes.frame[plan.name_column])
-    return TableGraph(data, ids, labels.names, encoder, plan, tuple(tables.problems), names)
+    of_edges = {each.plan.name: each.encoder for each in tables.relations if each.encoder}
+    problems = tuple(tables.problems)
+    return TableGraph(data, ids, labels.names, encoder, plan, problems, names, of_edges)
 
 
 def as_features(matrix: sparse.csr_array) -> Tensor:
@@ -141,12 +165,14 @@ class Encoding(BaseModel):
 
     plan: TablePlan
     encoder: TableEncoder
+    edges: dict[str, TableEncoder] = {}
 
 
 def describe_encoding(graph: TableGraph) -> Preprocess:
     """Return the content of ``preprocess.json`` for models trained on the graph."""
-    encoding = Encoding(plan=graph.plan, encoder=graph.encoder).model_dump(mode="json")
-    return Preprocess(graph.classes, graph.encoder.space, encoding)
+    edges = dict(graph.edge_encoders)
+    encoding = Encoding(plan=graph.plan, encoder=graph.encoder, edges=edges)
+    return Preprocess(graph.classes, graph.encoder.space, encoding.model_dump(mode="json"))
 
 
 def read_encoding(preprocess: Preprocess) -> tuple[TableEncoder, TablePlan]:
@@ -162,62 +188,90 @@ def read_encoding(preprocess: Preprocess) -> tuple[TableEncoder, TablePlan]:
     return saved.encoder, saved.plan
 
 
+def read_edge_encoders(preprocess: Preprocess) -> dict[str, TableEncoder]:
+    """Return the encoders of the columns of edges of a saved model, by relation."""
+    return read_saved(Encoding, preprocess.encoding, "the encoding of the tables").edges
+
+
 @dataclass(frozen=True)
 class NewNodes:
     """Nodes that a trained model has not seen.
 
     Attributes:
         x: Features, float32 ``[new nodes, features]``.
-        edges: Edges without self-loops, int64 ``[2, edges]``. Known nodes come first: the first
-            new node is ``len(known_ids)``.
+        relations: Their edges without self-loops, in the order of the training's relations. Known
+            nodes come first: the first new node is ``len(known_ids)``.
         table: The rows as given, with the training's words for a missing value.
         unused: Columns that the model was not trained with.
         unseen: Values that are not in the training table; they are encoded like rare values.
         num_dropped: Number of edges left out because an end is not a node.
+        missing: Relations of the training of which no table is given.
     """
 
     x: sparse.csr_array
     ids: tuple[str, ...]
-    edges: NDArray[np.int64]
-    edge_weight: NDArray[np.float32] | None
+    relations: tuple[Relation, ...]
     table: Table
     unused: tuple[str, ...]
     unseen: tuple[Unseen, ...] = ()
     num_dropped: int = 0
+    missing: tuple[str, ...] = ()
 
 
 def load_new_tables(
     nodes: AnyTable,
-    edges: AnyTable | None,
+    edges: AnyEdges,
     encoder: TableEncoder,
     plan: TablePlan,
     known_ids: Sequence[str],
+    known: Sequence[Relation] = (),
+    edge_encoders: Mapping[str, TableEncoder] | None = None,
 ) -> NewNodes:
     """Encode tables of new nodes for a trained model; columns are found by their headers.
 
     Edges connect new nodes, or new and known ones. ``known_ids`` are the ids of the nodes trained
     on, in order.
+
+    Args:
+        known: The relations trained on.
+        edge_encoders: The encoders of columns of edges, by relation.
     """
     node_table = read_table(nodes, "nodes")
     node_table.require(plan.id_column)
-    edge_table = None if edges is None else read_table(edges, "edges")
-    if edge_table is not None and plan.source_column is None:
-        raise BadInput(
-            f"{edge_table.name}: the model was trained without edges and cannot use them; leave "
-            "them out, or train it with a table of edges"
-        )
+    names = [each.name for each in plan.relations]
+    given = _read_edges(edges, names[0] if len(names) == 1 else plan.relation)
+    for name, table in given.items():
+        if not names:
+            raise BadInput(
+                f"{table.name}: the model was trained without edges and cannot use them; leave "
+                "them out, or train it with a table of edges"
+            )
+        if name not in names:
+            shown = " ".join(f"{each}=FILE" for each in names)
+            raise BadInput(
+                f"{table.name}: the model was trained on the relations {', '.join(names)}; say "
+                f"which of these it is: {shown}"
+            )
     x = encoder.transform(node_table)
-    tables = CheckedTables(node_table, edge_table, plan, encoder, known_ids)
+    things = {name: each.things or () for name, each in zip(names, known, strict=False)}
+    tables = CheckedTables(node_table, given, plan, encoder, known_ids, edge_encoders or {}, things)
     refuse_errors(tables, NEW_NODES)
-    ends, edge_weight = tables.usable_edges()
+    found = {each.plan.name: each for each in tables.relations}
     planned = {INDEX_COLUMN, *(column.name for column in plan.columns)}
+    unseen = [encoder.find_unseen(node_table)]
+    unseen += [each.encoder.find_unseen(each.table) for each in found.values() if each.encoder]
     return NewNodes(
         x=x,
         ids=tuple(node_table.frame[plan.id_column]),
-        edges=ends,
-        edge_weight=edge_weight,
+        relations=tuple(
+            found[name].relation() if name in found else as_relation(_NO_EDGES) for name in names
+        ),
         table=tables.nodes,
         unused=tuple(name for name in node_table.columns if name not in planned),
-        unseen=encoder.find_unseen(node_table),
-        num_dropped=int((tables.ends < 0).any(axis=0).sum()),
+        unseen=tuple(chain.from_iterable(unseen)),
+        num_dropped=sum(int((each.ends < 0).any(axis=0).sum()) for each in found.values()),
+        missing=tuple(name for name in names if name not in found),
     )
+
+
+_NO_EDGES = torch.zeros(2, 0, dtype=torch.long)

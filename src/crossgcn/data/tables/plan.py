@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Set
-from itertools import product
+from collections.abc import Collection, Set
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from crossgcn.data.tables.cells import CODE, MISSING_WORDS, SPLIT_WORDS, are_whole, quote
-from crossgcn.data.tables.encode import ColumnKind, infer_kind
+from crossgcn.data.relations import NEIGHBOURS
+from crossgcn.data.tables.cells import CODE, MISSING_WORDS, SPLIT_WORDS, are_whole
+from crossgcn.data.tables.edges import (
+    MIN_SHARE_KNOWN,
+    EdgeTables,
+    RelationPlan,
+    choice_for,
+    name_tables,
+    plan_relation,
+    shares_known,
+    simplify,
+)
+from crossgcn.data.tables.encode import ColumnKind, ColumnPlan, infer_kind
 from crossgcn.data.tables.kinds.base import MIN_SHARE_OF_KIND
 from crossgcn.data.tables.table import INDEX_COLUMN, Distinct, Table
-from crossgcn.errors import BadInput
+from crossgcn.errors import BadInput, unknown_name
 
 Task = Literal["classification", "regression"]
 RareClasses = Literal["drop", "refuse"]
@@ -22,15 +31,14 @@ UnknownIds = Literal["refuse", "drop"]
 
 MAX_CLASSES_OF_NUMBERS = 20  # more distinct whole numbers are predicted as numbers
 MIN_SHARE_DIFFERENT = 0.9  # share of distinct values in a column of ids
-MIN_SHARE_KNOWN = 0.5  # share of the ends of edges that must occur among the ids
 
 ID_NAMES = ("id", "node_id", "nodeid", "node", "identifier", "uid", "key", "vertex", "index")
-EDGE_NAMES = (
-    *("source target", "source destination", "src dst", "src dest", "from to", "u v", "start end"),
-    *("head tail", "sender receiver", "node1 node2", "node_1 node_2", "id1 id2", "id_1 id_2"),
-    *("left right", "a b"),
+
+_KINDS: tuple[tuple[str, ColumnKind], ...] = (
+    *(("categorical", "categorical"), ("numeric", "numeric")),
+    *(("lists", "list"), ("ignored", "ignored")),
 )
-WEIGHT_NAMES = ("weight", "edge_weight")
+"""The choices that list columns of one kind."""
 
 
 class TableChoices(BaseModel):
@@ -42,7 +50,9 @@ class TableChoices(BaseModel):
         rare_classes: How to treat classes with too few nodes to train, validate and test:
             ``drop`` their labels, or ``refuse`` them.
         name_column: Column of the node table with names to show beside the ids; not a feature.
-        weight_column: Column of the edge table with weights; without it, all weights are 1.
+        edge_weight: Column of weights of edges; without it, all weights are 1. Of several tables
+            of edges, it is that of each table that has it; ``ties: strength`` is of one only, as in
+            all choices of columns of edges.
         split_column: Column of the node table that names training, validation and test nodes.
         categorical: Columns of categories, each of which gets a feature. In columns that are
             inferred as categories, those of a single node share a feature.
@@ -51,7 +61,9 @@ class TableChoices(BaseModel):
             removes a word from :data:`MISSING_WORDS`. Blank cells are always missing. In a target
             of classes, only blank cells and the words given here are missing.
         unknown_ids: How to treat edges to ids that no node has: ``refuse`` or ``drop``.
-        relation: Word for neighbours in the names of their columns, such as ``friends``.
+        relation: Word for neighbours in the names of their columns, such as ``friends``, if there
+            is one table of edges without a name.
+        directed: Names of the relations whose edges lead from the first to the second end.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -63,7 +75,7 @@ class TableChoices(BaseModel):
     name_column: str | None = None
     source_column: str | None = None
     destination_column: str | None = None
-    weight_column: str | None = None
+    edge_weight: str | None = None
     split_column: str | None = None
     categorical: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
@@ -71,47 +83,67 @@ class TableChoices(BaseModel):
     ignored: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     unknown_ids: UnknownIds = "refuse"
-    relation: str = "neighbours"
+    relation: str = NEIGHBOURS
+    directed: tuple[str, ...] = ()
 
     def node_columns(self) -> list[tuple[str, ColumnKind]]:
-        """Return the chosen columns of the node table, and the kind of each."""
+        """Return the chosen columns of the tables, and the kind of each."""
         named: list[tuple[str | None, ColumnKind]] = [
             (self.target, "target"),
             (self.id_column, "id"),
             (self.name_column, "ignored"),
             (self.split_column, "split"),
-            *((name, "categorical") for name in self.categorical),
-            *((name, "numeric") for name in self.numeric),
-            *((name, "list") for name in self.lists),
-            *((name, "ignored") for name in self.ignored),
+            *((name, kind) for choice, kind in _KINDS for name in getattr(self, choice)),
         ]
         return [(name, kind) for name, kind in named if name is not None]
 
     def edge_columns(self) -> dict[str, str]:
         """Return the chosen columns of the edge table, by the name of the choice."""
-        choices = {"source_column", "destination_column", "weight_column"}
+        choices = {"source_column", "destination_column", "edge_weight"}
         return self.model_dump(include=choices, exclude_none=True)
 
-    def check(self, nodes: Table, edges: Table | None) -> dict[str, ColumnKind]:
-        """Check that chosen columns exist and have one kind each; return kinds of node columns."""
-        if not self.relation.strip() or ":" in self.relation:
-            raise BadInput(
-                f"relation is {self.relation!r}; give a word for neighbours without a colon, such "
-                "as friends"
-            )
+    def check(
+        self, nodes: Table, edges: EdgeTables
+    ) -> tuple[dict[str, ColumnKind], dict[str, dict[str, ColumnKind]]]:
+        """Check that chosen columns exist and have one kind each.
+
+        Returns:
+            The kinds of columns of nodes, and those of columns of edges by relation.
+        """
         if self.task is not None and self.target is None:
             raise BadInput(
                 f"task is {self.task}, but there is no target; name the column to predict"
             )
-        for choice, name in self.edge_columns().items():
-            if edges is None:
+        for name in (self.relation, *edges):
+            if not name.strip() or ":" in name:
                 raise BadInput(
-                    f"{choice} is {name!r}, but there is no table of edges; give one, or leave the "
-                    "choice out"
+                    f"relation is {name!r}; give a word for neighbours without a colon, such as "
+                    "friends"
                 )
-        if edges is not None:
-            _check_columns(edges, [(name, choice) for choice, name in self.edge_columns().items()])
-        return _check_columns(nodes, self.node_columns())
+        for name in self.directed:
+            if name not in edges:
+                raise unknown_name("relation", name, edges)
+        for choice, column in self.edge_columns().items():
+            if not edges:
+                raise BadInput(
+                    f"{choice} is {column!r}, but there is no table of edges; give one, or leave "
+                    "the choice out"
+                )
+            if not any(choice_for({choice: column}, name, edges[name]) for name in edges):
+                next(iter(edges.values())).require(column)
+        of_nodes, of_edges = [], dict[str, list[Any]]()
+        for column, kind in self.node_columns():
+            relation = next((name for name in edges if column.startswith(f"{name}: ")), None)
+            if relation is None or column in nodes.columns:
+                of_nodes.append((column, kind))
+            else:
+                own = (column.removeprefix(f"{relation}: "), kind)
+                of_edges.setdefault(relation, []).append(own)
+        for name, table in edges.items():
+            chosen = choice_for(self.edge_columns(), name, table)
+            _check_columns(table, [(column, choice) for choice, column in chosen.items()])
+        found = {name: _check_columns(edges[name], named) for name, named in of_edges.items()}
+        return _check_columns(nodes, of_nodes), found
 
     def missing_words(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the words for a missing value in features, and those in a target of classes."""
@@ -141,34 +173,19 @@ def _check_columns(table: Table, named: list[Any]) -> dict[str, Any]:
     return kinds
 
 
-class ColumnPlan(BaseModel):
-    """The kind of a column of the node table, and a short reason.
-
-    Attributes:
-        chosen: Whether the user or the dataset chose the kind. Rare categories of a chosen column
-            are not pooled.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    kind: ColumnKind
-    reason: str
-    chosen: bool = False
-
-
 class TablePlan(TableChoices):
     """The choices of the user, completed by inference.
 
     Attributes:
         columns: The columns of the node table, in order.
-        source_column: Column of the edge table; None without edges.
+        relations: The columns of each table of edges.
         reasons: One line for each special column, which says how it was found.
     """
 
     id_column: str
     task: Task
     columns: tuple[ColumnPlan, ...]
+    relations: tuple[RelationPlan, ...] = ()
     reasons: tuple[str, ...]
 
     @property
@@ -184,24 +201,50 @@ class TablePlan(TableChoices):
         return nodes.with_missing_words(words, {str(self.target): of_target} if is_class else {})
 
 
-def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> TablePlan:
+def make_plan(
+    nodes: Table,
+    edges: Table | EdgeTables | None,
+    choices: TableChoices,
+    through: Collection[str] = (),
+    *,
+    edge_columns: bool = True,
+) -> TablePlan:
     """Decide the kind of every column: as the user chose, else by its name and content.
 
     Raise an error if choices contradict each other or name a missing column, and if the columns
     of the ids and of the ends of edges are missing or ambiguous.
+
+    Args:
+        through: Names of the tables of edges to things that nodes share.
+        edge_columns: Use the columns of edges that are neither ends nor weights.
     """
-    chosen = choices.check(nodes, edges)
+    edges = name_tables(edges, choices.relation.strip())
+    chosen, chosen_of_edges = choices.check(nodes, edges)
     words, _ = choices.missing_words()
+    edges = {name: table.with_missing_words(words) for name, table in edges.items()}
     nodes = nodes.with_missing_words(words)
     id_column, how = choices.id_column, "as chosen"
     if id_column is None:
-        id_column, how = _find_id_column(nodes, edges, chosen.keys())
+        id_column, how = _find_id_column(nodes, edges, chosen.keys(), through)
     reasons = [f"ids of nodes: {nodes.name}, column {id_column}: {how}"]
-    ends: dict[str, str] = {}
-    if edges is not None:
-        ids = nodes.distinct(id_column)
-        ends, reasons_of_ends = _find_edge_columns(edges, ids, choices.edge_columns())
-        reasons += reasons_of_ends
+    relations = []
+    for name, table in edges.items():
+        relation, how_found = plan_relation(
+            name,
+            table,
+            nodes.distinct(id_column),
+            choice_for(choices.edge_columns(), name, table),
+            chosen_of_edges.get(name, {}),
+            directed=name in choices.directed,
+            through=name in through,
+            describe=edge_columns,
+        )
+        relations.append(relation)
+        reasons += how_found
+    titles = [relation.title for relation in relations]
+    for title in titles:
+        if titles.count(title) > 1:
+            raise BadInput(f"two relations are called {title!r}; rename one, or its column")
     split_column, how = choices.split_column, "as chosen"
     if split_column is None:
         split_column = _find_split_column(nodes, {*chosen, id_column})
@@ -227,8 +270,14 @@ def make_plan(nodes: Table, edges: Table | None, choices: TableChoices) -> Table
     for name in nodes.columns:
         kind, reason = known[name] if name in known else infer_kind(name, nodes.distinct(name))
         columns.append({"name": name, "kind": kind, "reason": reason, "chosen": name in chosen})
-    found = {"split_column": split_column, "task": task, "columns": columns, "reasons": reasons}
-    found |= {"id_column": id_column, "relation": choices.relation.strip(), **ends}
+    found: dict[str, Any] = {
+        "split_column": split_column,
+        "task": task,
+        "columns": columns,
+        "reasons": reasons,
+    }
+    found |= {"id_column": id_column, "relation": choices.relation.strip()}
+    found["relations"] = tuple(relations)
     return TablePlan.model_validate(choices.model_dump() | found)
 
 
@@ -251,19 +300,21 @@ def _infer_task(target: Distinct) -> tuple[Literal["classification", "regression
     return "classification", f"{words} the number"
 
 
-def _find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple[str, str]:
+def _find_id_column(
+    nodes: Table, edges: EdgeTables, taken: Set[str], through: Collection[str]
+) -> tuple[str, str]:
     """Return the column of node ids and how it was found.
 
-    With edges, it is the column of distinct values that holds their ends; if several columns do,
-    the edges are ambiguous and an error is raised. Without edges, or if no column holds the ends,
-    it is a column called ``id`` or similar, else the first whose values are distinct. Numbers with
-    fractions are not ids, and a column without a header is tried last.
+    With edges, it is the column of distinct values that holds their ends, those of most tables; if
+    several columns do, the edges are ambiguous and an error is raised. Without edges, or if no
+    column holds the ends, it is a column called ``id`` or similar, else the first whose values are
+    distinct. Numbers with fractions are not ids, and a column without a header is tried last.
 
     Args:
         taken: Columns that the user chose for another role.
     """
     free = [name for name in nodes.columns if name not in taken]
-    by_name = [name for each in ID_NAMES for name in free if _simplify(name) == each]
+    by_name = [name for each in ID_NAMES for name in free if simplify(name) == each]
     share = {name: _share_different(nodes.distinct(name)) for name in free}
     # A column that repeats a few values is found here; the check then reports the rows.
     different = [name for name in free if share[name] >= MIN_SHARE_DIFFERENT]
@@ -271,11 +322,17 @@ def _find_id_column(nodes: Table, edges: Table | None, taken: Set[str]) -> tuple
         key=lambda name: (share[name] < 1, name == INDEX_COLUMN, not name.lower().endswith("id"))
     )
     candidates = [*by_name, *different]
-    if edges is not None:
-        shares = {name: _shares_known(edges, nodes.distinct(name)) for name in candidates}
-        second_best = {name: sorted([0.0, *shares[name].values()])[-2] for name in candidates}
-        least = 1.0 if max(second_best.values(), default=0.0) == 1 else MIN_SHARE_KNOWN
-        fitting = [name for name in second_best if second_best[name] >= least]  # both ends must fit
+    if edges:
+        fits = dict.fromkeys(candidates, 0)
+        for relation, table in edges.items():
+            known = {name: shares_known(table, nodes.distinct(name)) for name in fits}
+            ends = 1 if relation in through else 2  # both ends of an edge must fit
+            held = {name: sorted([0.0, *known[name].values()])[-ends] for name in fits}
+            least = 1.0 if max(held.values(), default=0.0) == 1 else MIN_SHARE_KNOWN
+            for name in fits:
+                fits[name] += held[name] >= least
+        most = max(fits.values(), default=0)
+        fitting = [name for name in fits if fits[name] == most > 0]
         if len(fitting) > 1:
             raise BadInput(
                 f"{nodes.name}: columns {' and '.join(fitting)} could both be the ids, since the "
@@ -300,86 +357,15 @@ def _share_different(distinct: Distinct) -> float:
     return float((~distinct.missing).sum()) / max(distinct.num_present, 1)
 
 
-def _shares_known(edges: Table, ids: Distinct) -> dict[str, float]:
-    """Return the share of cells that hold an id, for each column of edges."""
-    known = set(ids.ids)
-    shares = {}
-    for name in edges.columns:
-        distinct = edges.distinct(name)
-        is_known = np.array([each in known for each in distinct.ids], bool)
-        shares[name] = distinct.num_cells(is_known) / len(edges)
-    return shares
-
-
-def _find_edge_columns(
-    edges: Table, ids: Distinct, chosen: Mapping[str, str]
-) -> tuple[dict[str, str], list[str]]:
-    """Return the columns of both ends and of the weight, and how each was found.
-
-    Args:
-        chosen: Columns that the user named, by choice.
-    """
-    others = [name for name in edges.columns if name not in chosen.values()]
-    by_name = [name for name in others if _simplify(name) in WEIGHT_NAMES]
-    weight = chosen.get("weight_column", by_name[0] if by_name else None)
-    others = [name for name in others if name not in (weight, INDEX_COLUMN)]
-    source, destination, how = _find_ends(edges, others, ids, chosen)
-    found = {"source_column": source, "destination_column": destination}
-    reasons = [f"edges: {edges.name}, columns {source} and {destination}: {how}"]
-    if weight is not None:
-        found["weight_column"] = weight
-        how = "as chosen" if "weight_column" in chosen else "its name"
-        reasons.append(f"weights of edges: {edges.name}, column {weight}: {how}")
-    unused = [name for name in edges.columns if name not in found.values()]
-    if unused:
-        reasons.append(f"not used: {edges.name}, columns {', '.join(unused)}")
-    return found, reasons
-
-
-def _find_ends(
-    edges: Table, others: list[str], ids: Distinct, chosen: Mapping[str, str]
-) -> tuple[str, str, str]:
-    """Return the columns of both ends of edges, and how they were found.
-
-    They are chosen, recognised by their names, or the only columns that hold ids.
-    """
-    source, destination = chosen.get("source_column"), chosen.get("destination_column")
-    if source and destination:
-        return source, destination, "as chosen"
-    num_open = 1 if source or destination else 2
-    shares = _shares_known(edges, ids)
-    holding = [name for name in others if shares[name] >= MIN_SHARE_KNOWN]
-    likely = holding if len(holding) >= num_open else others
-    pairs = product([source] if source else likely, [destination] if destination else likely)
-    named = [ends for ends in pairs if " ".join(map(_simplify_end, ends)) in EDGE_NAMES]
-    if len(named) == 1:
-        return *named[0], "their names"
-    if len(holding) != num_open:
-        raise BadInput(
-            f"{edges.name}: cannot tell the two ends of edges: ids such as {quote(ids.values[0])} "
-            f"are in {' and '.join(holding) or 'none'} of the columns {', '.join(edges.columns)}; "
-            "choose with --source-column and --destination-column"
-        )
-    return source or holding[0], destination or holding[-1], "they hold ids of nodes"
-
-
 def _find_split_column(nodes: Table, taken: Set[str]) -> str | None:
     """Return a column called ``split`` if most of its cells name a role, else None.
 
     The check reports other words as errors; a column with a typo does not become a feature.
     """
     for name in nodes.columns:
-        if name not in taken and _simplify(name) == "split":
+        if name not in taken and simplify(name) == "split":
             distinct = nodes.distinct(name)
             known = distinct.num_cells(distinct.is_one_of(SPLIT_WORDS.keys()))
             if 2 * known > distinct.num_present:
                 return name
     return None
-
-
-def _simplify(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
-
-
-def _simplify_end(name: str) -> str:
-    return re.sub(r"_?(id|node|node_id)$", "", _simplify(name)) or _simplify(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -11,9 +11,12 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
+from crossgcn.data.relations import Relation
 from crossgcn.data.tables.cells import MAX_VALUE_LENGTH, quote
+from crossgcn.data.tables.edges import EdgeTables, RelationPlan, name_tables
 from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.labels import Labels, read_labels
 from crossgcn.data.tables.plan import TablePlan
@@ -68,20 +71,141 @@ class Problem:
 
 
 @dataclass
+class CheckedEdges:
+    """One table of edges.
+
+    Attributes:
+        ids: Ids of the nodes: those trained on, then the distinct ones of the node table.
+        trained: The encoder of a trained model, if the tables hold new nodes.
+        known_things: Names of the things that a model was trained with.
+    """
+
+    table: Table
+    plan: RelationPlan
+    ids: Sequence[str]
+    trained: TableEncoder | None = None
+    known_things: Sequence[str] = ()
+
+    @property
+    def end_columns(self) -> tuple[str, str]:
+        """The columns of both ends of an edge."""
+        return self.plan.source_column, self.plan.destination_column
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """Number of the node at each end of an edge, or of the thing, ``[2, edges]``."""
+        found = []
+        for column, names in zip(
+            self.end_columns, (self.ids, self.things or self.ids), strict=True
+        ):
+            distinct = self.table.distinct(self.table.require(column))
+            places = self.table.find(column, names)
+            found.append(np.where(distinct.blank[distinct.codes], MISSING, places))
+        return np.stack(found)
+
+    @cached_property
+    def things(self) -> tuple[str, ...] | None:
+        """Names of the things that nodes share, those known before first."""
+        if not self.plan.through:
+            return None
+        distinct = self.table.distinct(self.table.require(self.plan.destination_column))
+        names = [
+            name
+            for name, is_blank in zip(distinct.ids, distinct.blank, strict=True)
+            if not is_blank
+        ]
+        return tuple(dict.fromkeys([*self.known_things, *names]))
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64] | None:
+        """The weight of each edge; None where edges have none."""
+        if self.plan.edge_weight is None:
+            return None
+        distinct = self.table.distinct(self.table.require(self.plan.edge_weight))
+        return distinct.numbers[distinct.codes]
+
+    @cached_property
+    def encoder(self) -> TableEncoder | None:
+        """The encoder of the columns that describe edges; None if there are none."""
+        if self.trained is not None or not self.plan.features:
+            return self.trained
+        return TableEncoder.fit(self.table, self.plan.features)
+
+    @cached_property
+    def is_usable(self) -> Mask:
+        """Which edges join two different nodes, or a node and a thing."""
+        is_loop = (self.ends[0] == self.ends[1]) & (not self.plan.through)
+        return np.asarray((self.ends >= 0).all(axis=0) & ~is_loop)
+
+    def relation(self) -> Relation:
+        """Return the usable edges."""
+        used, encoder = self.is_usable, self.encoder
+        weights = None
+        if self.weights is not None:
+            weights = torch.from_numpy(self.weights[used].astype(np.float32))
+        relation = Relation(
+            self.plan.title,
+            torch.from_numpy(self.ends[:, used]),
+            weights,
+            self.plan.directed,
+            things=self.things,
+        )
+        if encoder is None:
+            return relation
+        columns = encoder.transform(self.table)[used]
+        return relation._replace(edge_attr=columns, space=encoder.space_of_edges)
+
+    @cached_property
+    def pairs(self) -> NDArray[np.int64]:
+        """Each pair of neighbours once, without self-loops, ``[2, pairs]``; none of things."""
+        if self.plan.through:
+            return np.empty((2, 0), np.int64)
+        low, high = np.sort(self.ends[:, self.is_usable], axis=0)
+        num_nodes = len(self.ids)
+        return np.stack(np.divmod(pd.unique(low * num_nodes + high), num_nodes))
+
+    def measure_homophily(self, labels: Labels) -> dict[str, float] | None:
+        """Return the homophily of edges between labelled nodes, or None if there are none.
+
+        For classes, ``same_class`` is the share of edges between nodes of equal class, and
+        ``chance`` the share expected for random edges with the same degrees. For numbers,
+        ``correlation`` is the correlation of both ends. ``edges`` is the number of edges.
+        """
+        ends = self.pairs[:, labels.known[self.pairs].all(axis=0)]
+        num_edges = ends.shape[1]
+        if num_edges == 0:
+            return None
+        if labels.numbers is not None:
+            numbers = labels.numbers[np.concatenate([ends, ends[::-1]], 1)]
+            if not np.isfinite(numbers).all() or np.ptp(numbers) == 0:
+                return None
+            return {"edges": num_edges, "correlation": float(np.corrcoef(numbers)[0, 1])}
+        classes = labels.codes[ends]
+        mix = np.bincount(classes.ravel(), minlength=len(labels.names)) / (2 * num_edges)
+        same_class, chance = float((classes[0] == classes[1]).mean()), float((mix**2).sum())
+        return {"edges": num_edges, "same_class": same_class, "chance": chance}
+
+
+@dataclass
 class CheckedTables:
     """The tables that rules check, and the problems that rules append.
 
     Attributes:
         nodes: The node table, with the plan's words for a missing value.
-        trained: The encoder of a trained model, if the tables hold new nodes.
+        edges: Tables of edges by the name of their relation; a table alone is the only one.
+        trained: The encoder of a trained model, if the tables hold new nodes; those of columns of
+            edges are in ``trained_of_edges``, by relation.
         known_ids: Ids of the nodes that the model was trained on.
+        known_things: Names of the things that nodes share, by relation.
     """
 
     nodes: Table
-    edges: Table | None
+    edges: Table | EdgeTables | None
     plan: TablePlan
     trained: TableEncoder | None = None
     known_ids: Sequence[str] = ()
+    trained_of_edges: Mapping[str, TableEncoder | None] = field(default_factory=dict)
+    known_things: Mapping[str, Sequence[str]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -118,7 +242,7 @@ class CheckedTables:
     @cached_property
     def encoder(self) -> TableEncoder:
         """The encoder of the columns."""
-        return self.trained or TableEncoder.fit(self.nodes, self.plan)
+        return self.trained or TableEncoder.fit(self.nodes, self.plan.features)
 
     @cached_property
     def labels(self) -> Labels:
@@ -130,69 +254,30 @@ class CheckedTables:
         """The ids of the nodes."""
         return self.nodes.distinct(self.plan.id_column)
 
+    @cached_property
+    def relations(self) -> list[CheckedEdges]:
+        """The tables of edges."""
+        (words, _), found = self.plan.missing_words(), []
+        tables, ids = (
+            name_tables(self.edges, self.plan.relation),
+            [*self.known_ids, *self.ids.values],
+        )
+        for plan in self.plan.relations:
+            if plan.name in tables:
+                table = tables[plan.name].with_missing_words(words)
+                encoder = self.trained_of_edges.get(plan.name)
+                things = self.known_things.get(plan.name, ())
+                found.append(CheckedEdges(table, plan, ids, encoder, things))
+        return found
+
     @property
-    def end_columns(self) -> tuple[str | None, str | None]:
-        """The columns of both ends of an edge."""
-        return self.plan.source_column, self.plan.destination_column
-
-    @cached_property
-    def ends(self) -> NDArray[np.int64]:
-        """Node number of each end of an edge, ``[2, edges]``.
-
-        Known nodes come first, then the distinct ids of the node table, in the order of its rows.
-        """
-        if self.edges is None:
-            return np.empty((2, 0), np.int64)
-        ids = [*self.known_ids, *self.ids.values]
-        found = []
-        for column in self.end_columns:
-            distinct = self.edges.distinct(self.edges.require(str(column)))
-            nodes = self.edges.find(str(column), ids)
-            found.append(np.where(distinct.blank[distinct.codes], MISSING, nodes))
-        return np.stack(found)
-
-    @cached_property
-    def weights(self) -> NDArray[np.float64] | None:
-        """The weight of each edge; None where edges have none."""
-        if self.edges is None or self.plan.weight_column is None:
-            return None
-        distinct = self.edges.distinct(self.edges.require(self.plan.weight_column))
-        return distinct.numbers[distinct.codes]
-
-    def usable_edges(self) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
-        """Return the edges between two different nodes ``[2, edges]``, and their weights."""
-        kept = (self.ends >= 0).all(axis=0) & (self.ends[0] != self.ends[1])
-        weights = None if self.weights is None else self.weights[kept].astype(np.float32)
-        return self.ends[:, kept], weights
-
-    @cached_property
-    def pairs(self) -> NDArray[np.int64]:
-        """Each pair of neighbours once, without self-loops, ``[2, pairs]``."""
-        low, high = np.sort(self.usable_edges()[0], axis=0)
-        num_nodes = len(self.known_ids) + len(self.nodes)
-        return np.stack(np.divmod(pd.unique(low * num_nodes + high), num_nodes))
-
-    def measure_homophily(self) -> dict[str, float] | None:
-        """Return the homophily of edges between labelled nodes, or None if there are none.
-
-        For classes, ``same_class`` is the share of edges between nodes of equal class, and
-        ``chance`` the share expected for random edges with the same degrees. For numbers,
-        ``correlation`` is the correlation of both ends. ``edges`` is the number of edges.
-        """
-        labels = self.labels
-        ends = self.pairs[:, labels.known[self.pairs].all(axis=0)]
-        num_edges = ends.shape[1]
-        if num_edges == 0:
-            return None
-        if labels.numbers is not None:
-            numbers = labels.numbers[np.concatenate([ends, ends[::-1]], 1)]
-            if not np.isfinite(numbers).all() or np.ptp(numbers) == 0:
-                return None
-            return {"edges": num_edges, "correlation": float(np.corrcoef(numbers)[0, 1])}
-        classes = labels.codes[ends]
-        mix = np.bincount(classes.ravel(), minlength=len(labels.names)) / (2 * num_edges)
-        same_class, chance = float((classes[0] == classes[1]).mean()), float((mix**2).sum())
-        return {"edges": num_edges, "same_class": same_class, "chance": chance}
+    def encoded(self) -> list[tuple[Table, TableEncoder]]:
+        """The tables with their encoders."""
+        pairs = [
+            (self.nodes, self.encoder),
+            *((each.table, each.encoder) for each in self.relations),
+        ]
+        return [(table, encoder) for table, encoder in pairs if encoder is not None]
 
 
 def merge_alike(problems: list[Problem]) -> list[Problem]:

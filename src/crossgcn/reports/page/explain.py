@@ -162,8 +162,8 @@ def collect_nodes(
                 ],
                 "changes": one.changes,
                 "near": [
-                    [run.shown[near], truth[near], amount]
-                    for near, amount in one.neighbours[:_NEIGHBOURS]
+                    [run.shown[near], truth[near], amount, name]
+                    for near, amount, name in one.neighbours[:_NEIGHBOURS]
                 ],
             }
         rows.append(row)

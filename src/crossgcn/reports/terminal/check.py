@@ -36,14 +36,22 @@ def summarise_check(
     """Return how the tables were read and their problems; without errors, ``next_command``."""
     severities = Counter(problem.severity for problem in problems)
     are_broken = any(problem.kind in _BROKEN_IDS for problem in problems)
-    nodes, edges = tables.nodes, tables.edges
+    nodes = tables.nodes
     of_nodes = plan.model_dump(include={"id_column", "target", "split_column"})
-    of_edges = plan.model_dump(include={"source_column", "destination_column", "weight_column"})
+    relations = [
+        {
+            "file": each.table.name,
+            "rows": len(each.table),
+            **each.plan.model_dump(),
+            "homophily": None if are_broken else each.measure_homophily(tables.labels),
+        }
+        for each in tables.relations
+    ]
     return {
         "nodes": {"file": nodes.name, "rows": len(nodes), **of_nodes},
-        "edges": edges if edges is None else {"file": edges.name, "rows": len(edges), **of_edges},
+        "edges": relations[0] if len(relations) == 1 else None,
+        "relations": relations,
         "balance": _balance(nodes, plan),
-        "homophily": None if are_broken else tables.measure_homophily(),
         "columns": [column.model_dump() for column in plan.columns],
         "reasons": list(plan.reasons),
         "findings": [asdict(problem) for problem in problems],
@@ -75,12 +83,12 @@ def _balance(nodes: Table, plan: TablePlan) -> Summary | None:
 
 def check_screen(summary: Summary) -> Iterator[RenderableType]:
     """Yield the summary of :func:`summarise_check` for the terminal."""
-    nodes, edges, columns = summary["nodes"], summary["edges"], summary["columns"]
+    nodes, edges, columns = summary["nodes"], summary["relations"], summary["columns"]
     of_nodes = f"{count(nodes['rows'], 'node')}, {count(len(columns), 'column')}"
-    of_edges = "no edges"
-    if edges is not None:
-        of_edges = f"{show_file(edges['file'])}: {count(edges['rows'], 'edge')}"
-    yield Text(f"{show_file(nodes['file'])}: {of_nodes}; {of_edges}", style="bold")
+    of_edges = [f"{show_file(each['file'])}: {count(each['rows'], 'edge')}" for each in edges]
+    yield Text(
+        f"{show_file(nodes['file'])}: {of_nodes}; {'; '.join(of_edges) or 'no edges'}", style="bold"
+    )
     yield from map(Text, summary["reasons"])
     rows = []
     for column in columns[:_MOST_COLUMNS]:
@@ -92,7 +100,7 @@ def check_screen(summary: Summary) -> Iterator[RenderableType]:
     if hidden:
         yield Text(f"and {_kinds(hidden)} more (--json has all)\n")
     if summary["balance"] is not None:
-        yield from map(Text, _target_lines(summary["balance"], summary["homophily"]))
+        yield from map(Text, _target_lines(summary["balance"], edges))
     counted = f"{count(summary['errors'], 'error')}, {count(summary['warnings'], 'warning')}"
     if summary["findings"]:
         counted = f"\n{counted}"
@@ -131,8 +139,8 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + f" and {more:,} more" * (more > 0)
 
 
-def _target_lines(balance: Summary, homophily: Summary | None) -> Iterator[str]:
-    """Yield a line about the classes or numbers, and a line about the homophily."""
+def _target_lines(balance: Summary, edges: Sequence[Summary]) -> Iterator[str]:
+    """Yield a line about the classes or numbers, and lines about the homophily."""
     unlabelled = balance["nodes"] - balance["labelled"]
     rest = f"; {count(unlabelled, 'node')} without a label" if unlabelled else ""
     if "mean" in balance:
@@ -143,10 +151,13 @@ def _target_lines(balance: Summary, homophily: Summary | None) -> Iterator[str]:
             for each in sorted(balance["classes"], key=lambda each: -each["nodes"])
         ]
         yield f"classes: {_few(classes)}{rest}"
-    if homophily is not None and "correlation" in homophily:
-        yield f"homophily: neighbours' numbers have correlation {homophily['correlation']:.2f}"
-    elif homophily is not None:
-        yield (
-            f"homophily: {homophily['same_class']:.0%} of edges join equal classes "
-            f"(by chance {homophily['chance']:.0%})"
-        )
+    for each in edges:
+        homophily = each["homophily"]
+        words = "homophily" + (f" of {each['name']}" if len(edges) > 1 else "")
+        if homophily is not None and "correlation" in homophily:
+            yield f"{words}: neighbours' numbers have correlation {homophily['correlation']:.2f}"
+        elif homophily is not None:
+            yield (
+                f"{words}: {homophily['same_class']:.0%} of edges join equal classes "
+                f"(by chance {homophily['chance']:.0%})"
+            )
