@@ -115,6 +115,7 @@ def as_dicts(matrix: sparse.csr_array, names: list[str]) -> list[dict[str, float
 
 
 @given(rows)
+@example([("a", "0", ""), ("a", "5e-324", ""), ("a", "1.7e308", "")])
 @settings(max_examples=150, deadline=None)
 def test_the_matrix_is_what_its_names_say(cells: list[tuple[str, str, str]]) -> None:
     nodes = table_of(cells)

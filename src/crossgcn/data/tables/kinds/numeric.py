@@ -153,7 +153,11 @@ class NumberEncoder(ColumnEncoder):
         with np.errstate(all="ignore"):
             standard = (numbers - self.mean) / self.deviation
             # The difference of two floats may overflow; that of their halves does not.
-            ranks = np.interp(numbers / 2, np.array(self.known) / 2, self.ranks)
+            known = np.array(self.known)
+            ranks = np.interp(numbers / 2, known / 2, self.ranks)
+        # Halves of the tiniest numbers are equal.
+        place = np.searchsorted(known, numbers).clip(max=len(known) - 1)
+        ranks = np.where(known[place] == numbers, np.array(self.ranks)[place], ranks)
         features = np.zeros((len(read), len(self.feature_names)), np.float32)
         features[:, len(self.ranges) : -2] = ~np.isfinite(read)[:, None]
         features[rows, np.searchsorted(self.bounds, numbers, side="right")] = 1.0
