@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch_geometric.data import Data
 
+from crossgcn import TableChoices, load_tables
 from crossgcn.data.splits import make_splits
 from crossgcn.errors import BadInput
 from crossgcn.experiments import compare as module
 from crossgcn.experiments.answers import CandidateResult, TableComparison
 from crossgcn.experiments.candidates import CANDIDATES
-from crossgcn.experiments.compare import TableExperiment
+from crossgcn.experiments.compare import TableExperiment, table_experiment
+from crossgcn.experiments.lightgbm_model import describe_extremes
 from crossgcn.reports.summaries import summarise_candidates
 
 SETTINGS: dict[str, Any] = {"splits": "stratified", "num_splits": 2, "epochs": 3, "bags": 2}
@@ -384,9 +387,11 @@ def test_ebm_is_left_out_or_refused_without_its_package(
 ) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     experiment = TableExperiment(small_graph, settings=SETTINGS)
-    assert experiment.missing == ["ebm", "ebm-hops"] and experiment.names == DEFAULT
-    with pytest.raises(BadInput, match=r"ebm need.*pip install 'crossgcn\[ebm\]'"):
-        TableExperiment(small_graph, ["ebm"], settings=SETTINGS)
+    assert experiment.missing == ["ebm", "ebm-hops", "lightgbm", "lightgbm-hops"]
+    assert experiment.names == DEFAULT
+    for name, extra in [("ebm", "ebm"), ("lightgbm-hops", "lightgbm")]:
+        with pytest.raises(BadInput, match=rf"{name} needs.*pip install 'crossgcn\[{extra}\]'"):
+            TableExperiment(small_graph, [name], settings=SETTINGS)
 
 
 def test_ebm_gets_the_columns_and_settings(
@@ -420,6 +425,58 @@ def test_ebm_gets_the_columns_and_settings(
     widths = sorted({width for width, _ in seen})
     assert widths[0] == small_graph.x.size(1) and widths[1] > 3 * widths[0]
     assert all(settings["interactions"] == 0 for _, settings in seen)
+
+
+def test_an_ebm_reads_categories_not_their_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both kinds of columns say the same, so the scores of a planted effect stay high."""
+    interpret = pytest.importorskip("interpret.glassbox")
+    seen: list[tuple[int, list[str]]] = []
+    fit = interpret.ExplainableBoostingClassifier.fit
+
+    def watch(self: Any, x: Any, y: Any, **more: Any) -> Any:
+        seen.append((x.shape[1], self.feature_types))
+        return fit(self, x, y, **more)
+
+    monkeypatch.setattr(interpret.ExplainableBoostingClassifier, "fit", watch)
+    draw = np.random.default_rng(0)
+    color, size = draw.integers(0, 4, 300), draw.normal(size=300)
+    nodes = pd.DataFrame({"id": range(300), "color": [f"c{each}" for each in color], "size": size})
+    nodes["target"] = np.where((color < 2) == (draw.random(300) < 0.9), "yes", "no")
+    graph = load_tables(nodes, None, TableChoices(target="target"))
+    experiment = table_experiment(graph, ["ebm"], 1, None, {"num_splits": 2})
+    (found,) = experiment.run().results
+    assert min(found.scores) > 0.8
+    width, kinds = seen[0]
+    assert graph.data.x.size(1) > width == len(kinds) and kinds.count("nominal") == 2
+
+
+@pytest.mark.parametrize("name", ["lightgbm-hops", "gnn"])
+@pytest.mark.parametrize("number", [False, True])
+def test_strong_opponents_find_a_planted_effect_and_none_in_noise(name: str, number: bool) -> None:
+    settings = {"splits": "stratified", "num_splits": 2, "metric": "r2" if number else "roc_auc"}
+    scores = []
+    for shuffled in (False, True):
+        data = planted(480, number=number, shuffled=shuffled)
+        (found,) = TableExperiment(data, [name], settings=settings).run().results
+        assert len(found.validation) == len(found.trials) == 2
+        scores.append(np.mean(found.scores) - (0.0 if number else 0.5))
+    assert scores[0] > 0.3 and abs(scores[1]) < 0.15
+
+
+def test_extremes_and_page_rank_equal_slow_ones(small_graph: Data) -> None:
+    x, (source, target) = small_graph.x.to_dense(), small_graph.edge_index
+    found = describe_extremes(x, small_graph.edge_index)
+    width, num_nodes = x.size(1), len(x)
+    for node in range(num_nodes):
+        near = x[source[target == node]] if (target == node).any() else x[[node]]
+        expected = np.concatenate([near.max(0).values.numpy(), near.min(0).values.numpy()])
+        np.testing.assert_array_equal(found[node, : 2 * width], expected)
+    passed = np.zeros((num_nodes, num_nodes))
+    np.add.at(passed, (target.numpy(), source.numpy()), 1.0)
+    passed[:, passed.sum(0) == 0] = 1.0
+    matrix = np.eye(num_nodes) - 0.85 * passed / passed.sum(0)
+    expected = np.log(np.linalg.solve(matrix, np.full(num_nodes, 0.15)))
+    np.testing.assert_allclose(found[:, -1], expected, atol=1e-3)
 
 
 def test_unknown_names_budgets_and_metrics_are_refused(small_graph: Data) -> None:

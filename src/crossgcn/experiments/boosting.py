@@ -1,19 +1,20 @@
-"""Models of scikit-learn and InterpretML that ``compare`` trains."""
+"""Models of scikit-learn, InterpretML, LightGBM and PyTorch Geometric that ``compare`` trains."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
-from crossgcn.experiments.candidates import CANDIDATES
+from crossgcn.experiments.candidates import CANDIDATES, Fitted
+from crossgcn.experiments.lightgbm_model import describe_extremes, fit_lightgbm
 from crossgcn.training.metrics import (
     METRICS,
     compute,
@@ -21,14 +22,17 @@ from crossgcn.training.metrics import (
     positive_class,
     task_of_outputs,
 )
+from crossgcn.training.objective import training_weights
 from crossgcn.training.records import clear_run, describe_environment, write_record
-from crossgcn.training.trainer import OnEpochs, Record, Run, Trainer
+from crossgcn.training.trainer import OnEpochs, Record, Run, Trainer, using_threads
 
 Array = NDArray[Any]
 
 _MOST_ITERATIONS, _ITERATIONS_WITHOUT_GAIN = 500, 40
 _BINS, _BINS_OF_MANY, _MANY_COLUMNS = 63, 31, 1000
 """Bins of a column: on Amherst41, 31 validate as well as 63 or 255, and are faster."""
+_ROWS_OF_CATEGORY = 4
+"""Training rows of a leaf of an EBM."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,19 @@ class CandidateTrainer(Trainer):
             write_record(run.folder, record)
         return record
 
+    def prepare(self, runs: Iterable[Run]) -> None:  # noqa: D102
+        runs = [*runs]
+        data = self._data
+        assert data is not None, "workers get what was prepared"
+        kinds = {
+            CANDIDATES[run.candidate].estimator for run in runs if isinstance(run, EstimatorRun)
+        }
+        if "gnn" in kinds:
+            self._gnn_inputs = data.x.to_dense(), data.edge_index
+        if "lightgbm-hops" in {getattr(run, "candidate", None) for run in runs}:
+            self._extremes = describe_extremes(data.x.to_dense(), data.edge_index)
+        super().prepare(run for run in runs if not _is_gnn(run))
+
     def _fit_estimator(self, run: EstimatorRun, seed: int) -> Record:
         """Fit, select the stage with the best validation score, and test it."""
         from threadpoolctl import threadpool_limits
@@ -76,24 +93,65 @@ class CandidateTrainer(Trainer):
         metric = run.config.metric or "accuracy"
         positive = positive_class(y) if self.num_classes == 2 else None
         validation, test = split.validation.numpy(), split.test.numpy()
+
+        def gain_of(scores: Array) -> float:
+            gain = METRICS[metric].sign * compute(metric, y[validation], scores, positive)
+            return gain if np.isfinite(gain) else -np.inf
+
         with threadpool_limits(self.threads):
-            model, columns = _fit(run, self._columns(run), y, split, seed, self.threads)
-            scores = [
-                compute(metric, y[validation], stage, positive)
-                for stage in _stages(model, columns[validation], self.num_classes)
-            ]
-            gains = METRICS[metric].sign * np.array(scores)
-            best = int(np.argmax(np.nan_to_num(gains, nan=-np.inf)))
-            stages = _stages(model, columns[test], self.num_classes)
-            tested = evaluate(y[test], next(islice(stages, best, None)), positive)
+            fit = self._fit_gnn if _is_gnn(run) else self._fit_rows
+            found = fit(run, split, gain_of, seed)
+        tested = evaluate(y[test], found.scores, positive)
         return {
-            "best_epoch": best + 1,
+            "best_epoch": found.best_epoch,
             "metric": metric,
             "task": task_of_outputs(self.num_classes),
-            "validation_score": float(gains[best]),
+            "validation_score": found.gain,
             "test_accuracy": tested.get("accuracy"),
             "test": tested,
         }
+
+    def _fit_gnn(
+        self, run: EstimatorRun, split: Split, gain_of: Callable[[Array], float], seed: int
+    ) -> Fitted:
+        weights = training_weights(
+            run.config.class_weight, None, self.y[split.train], self.num_classes
+        )
+        settings = CANDIDATES[run.candidate].trials[run.trial]
+        from crossgcn.experiments.gnn import fit_gnn
+
+        with using_threads(self.threads):
+            return fit_gnn(
+                *self._gnn_inputs,
+                self.y,
+                split,
+                settings,
+                num_classes=self.num_classes,
+                gain_of=gain_of,
+                weights=weights,
+                seed=seed,
+                device=self.device,
+            )
+
+    def _fit_rows(
+        self, run: EstimatorRun, split: Split, gain_of: Callable[[Array], float], seed: int
+    ) -> Fitted:
+        candidate, columns, y = CANDIDATES[run.candidate], self._columns(run), self.y.numpy()
+        settings = {**candidate.trials[run.trial], "random_state": seed}
+        if candidate.estimator in ("ebm", "lightgbm"):
+            settings["n_jobs"] = self.threads
+        if candidate.estimator == "lightgbm":
+            weight = _class_weight(run)
+            return fit_lightgbm(columns, y, split, settings, weight, gain_of)
+        if candidate.estimator == "ebm":
+            columns, kinds = _as_categories(columns, self._fields(), split.train.numpy())
+            settings |= {"feature_types": kinds}
+        model, columns = _fit(run, columns, y, split, settings)
+        stages = _stages(model, columns[split.validation.numpy()], self.num_classes)
+        gains = [gain_of(stage) for stage in stages]
+        best = int(np.argmax(gains))
+        stages = _stages(model, columns[split.test.numpy()], self.num_classes)
+        return Fitted(best + 1, gains[best], next(islice(stages, best, None)))
 
     def _columns(self, run: EstimatorRun) -> Array:
         """Return the columns that an estimator reads, of all nodes."""
@@ -102,19 +160,60 @@ class CandidateTrainer(Trainer):
             return np.zeros((len(self.y), 1), np.float32)
         hops = 2 if config.hops is None else config.hops
         labels = reads == "hops" and config.label_features is not False
-        columns = self.hop_columns(hops, self.splits[run.split], labels=labels)
-        return np.asarray(columns.numpy())
+        columns = self.hop_columns(hops, self.splits[run.split], labels=labels).numpy()
+        return np.hstack([columns, self._extremes]) if run.candidate == "lightgbm-hops" else columns
+
+    def _fields(self) -> list[str]:
+        """Return the table column of each own feature."""
+        space = self.preprocess.space
+        return [str(at) for at in range(self.num_features)] if space is None else [*space.fields]
+
+
+def _class_weight(run: Run) -> Any:
+    """Return the weights of classes as scikit-learn takes them."""
+    weight = run.config.class_weight
+    return dict(enumerate(weight)) if isinstance(weight, tuple) else weight
+
+
+def _is_gnn(run: Run) -> bool:
+    return isinstance(run, EstimatorRun) and CANDIDATES[run.candidate].estimator == "gnn"
+
+
+def _as_categories(
+    columns: Array, fields: Sequence[str], train: Array
+) -> tuple[Array, list[Literal["nominal", "continuous"]]]:
+    """Replace the flags of each table column by one column of categories, as an EBM reads them.
+
+    Categories with fewer training rows than a leaf needs are pooled.
+    """
+    parts: list[Array] = []
+    kinds: list[Literal["nominal", "continuous"]] = []
+    for field in dict.fromkeys(fields):
+        values = columns[:, np.flatnonzero(np.array(fields) == field)]
+        flags = np.isin(values, (0, 1)).all(0)
+        if flags.sum() > 1 and values[:, flags].sum(1).max() <= 1:
+            common = values[:, flags][:, values[train][:, flags].sum(0) >= _ROWS_OF_CATEGORY]
+            parts.append(common @ np.arange(1, common.shape[1] + 1, dtype=np.float32)[:, None])
+            kinds.append("nominal")
+            values = values[:, ~flags]
+        parts.append(values)
+        kinds += ["continuous"] * values.shape[1]
+    rest = columns[:, len(fields) :]
+    return np.hstack([*parts, rest]), [*kinds, *["continuous"] * rest.shape[1]]  # type: ignore[list-item]
 
 
 def _fit(
-    run: EstimatorRun, columns: Array, y: Array, split: Split, seed: int, threads: int
+    run: EstimatorRun,
+    columns: Array,
+    y: Array,
+    split: Split,
+    settings: dict[str, Any],
 ) -> tuple[Any, Array]:
     """Return a fitted estimator, and the columns that it reads."""
-    candidate, weight = CANDIDATES[run.candidate], run.config.class_weight
+    candidate, class_weight = CANDIDATES[run.candidate], _class_weight(run)
     train, validation = split.train.numpy(), split.validation.numpy()
     is_number = y.dtype.kind == "f"
-    x, target, settings = columns[train], y[train], dict(candidate.trials[run.trial])
-    class_weight = dict(enumerate(weight)) if isinstance(weight, tuple) else weight
+    x, target = columns[train], y[train]
     model: Any
     if candidate.estimator == "constant":
         from sklearn.dummy import DummyClassifier, DummyRegressor
@@ -125,8 +224,8 @@ def _fit(
         from sklearn.utils.class_weight import compute_sample_weight
 
         kind = ExplainableBoostingRegressor if is_number else ExplainableBoostingClassifier
-        model = kind(outer_bags=4, random_state=seed, n_jobs=threads, **settings)
-        weights = None if weight is None else compute_sample_weight(class_weight, target)
+        model = kind(outer_bags=4, **settings)
+        weights = None if class_weight is None else compute_sample_weight(class_weight, target)
         return model.fit(x, target, sample_weight=weights), columns
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -136,7 +235,6 @@ def _fit(
         "n_iter_no_change": _ITERATIONS_WITHOUT_GAIN,
         "max_bins": _BINS_OF_MANY if x.shape[1] > _MANY_COLUMNS else _BINS,
         "min_samples_leaf": 20,
-        "random_state": seed,
         **settings,
     }
     if is_number:

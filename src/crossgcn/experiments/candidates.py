@@ -23,7 +23,7 @@ from crossgcn.training.metrics import DEFAULT_METRICS, task_of_outputs
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
 
-Trials = tuple[Mapping[str, float], ...]
+Trials = tuple[Mapping[str, Any], ...]
 """Settings to choose from on the validation nodes, the most promising first."""
 
 _OF_NETWORKS: Trials = (
@@ -52,7 +52,37 @@ _OF_EBM: Trials = (
     {"interactions": 30, "learning_rate": 0.04},
     {"interactions": 10, "learning_rate": 0.01},
 )
+_OF_LIGHTGBM: Trials = (
+    {"learning_rate": 0.05, "num_leaves": 15, "colsample_bytree": 0.3, "reg_lambda": 1.0},
+    {"learning_rate": 0.03, "num_leaves": 31, "colsample_bytree": 0.5, "min_child_samples": 5},
+    {"learning_rate": 0.05, "num_leaves": 4, "colsample_bytree": 0.3, "reg_lambda": 10.0},
+    {"learning_rate": 0.02, "num_leaves": 63, "colsample_bytree": 0.3, "reg_lambda": 10.0},
+)
+_LAYERS = {"num_layers": 2, "hidden_channels": 64, "dropout": 0.2, "learning_rate": 3e-3}
+_OF_GNN: Trials = (
+    {"kind": "gcn", **_LAYERS},
+    {"kind": "sage", **_LAYERS},
+    {"kind": "gat", **_LAYERS},
+    {"kind": "gcn", **_LAYERS, "num_layers": 4, "hidden_channels": 128, "learning_rate": 1e-3},
+)
 MOST_TRIALS, DEFAULT_TRIALS = 4, 2
+
+PACKAGES = {"ebm": ("interpret", "ebm"), "lightgbm": ("lightgbm", "lightgbm")}
+"""Package and extra that an estimator needs."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The best stage of a model, its score on validation nodes, and its scores of test nodes.
+
+    Attributes:
+        gain: Greater is better.
+        scores: ``[nodes, classes]``, or numbers, ``[nodes, 1]``.
+    """
+
+    best_epoch: int
+    gain: float
+    scores: Any
 
 
 @dataclass(frozen=True)
@@ -65,7 +95,8 @@ class Candidate:
         trials: Settings to try in each split; the validation nodes choose one trial.
         settings: Settings of the preset that define this model.
         twin: Name of the same model without crosses.
-        estimator: A model of :mod:`~crossgcn.experiments.boosting` instead of a network.
+        estimator: A model of :mod:`~crossgcn.experiments.boosting` or of
+            :mod:`~crossgcn.experiments.gnn` instead of a network of this package.
         glass_box: Whether a score is an exact sum of named terms.
         by_default: Whether it is trained if no models are named.
     """
@@ -75,7 +106,7 @@ class Candidate:
     trials: Trials
     settings: Mapping[str, Any] = field(default_factory=dict)
     twin: str | None = None
-    estimator: Literal["constant", "boosting", "ebm"] | None = None
+    estimator: Literal["constant", "boosting", "ebm", "lightgbm", "gnn"] | None = None
     glass_box: bool = True
     by_default: bool = True
 
@@ -99,6 +130,7 @@ _OWN, _ALL = "own columns", "own and neighbours' columns"
 _NO_GRAPH = {"hops": 0}
 _HOPS = ("cross-hops", _OF_HOPS)
 _BOOSTING: Any = {"estimator": "boosting", "glass_box": False}
+_LIGHTGBM: Any = {"estimator": "lightgbm", "glass_box": False, "by_default": False}
 
 CANDIDATES: Mapping[str, Candidate] = {
     CONSTANT: Candidate(
@@ -110,7 +142,9 @@ CANDIDATES: Mapping[str, Candidate] = {
     ),
     "cross-hops-1": Candidate(f"{_ALL}, weighted and added", *_HOPS, {"order": 1}),
     "cross-hops-2": Candidate(f"{_ALL} and products of two", *_HOPS, {"order": 2}, _TWIN),
-    "cross-hops-3": Candidate(f"{_ALL} and products of up to three", *_HOPS, {"order": 3}, _TWIN),
+    "cross-hops-3": Candidate(
+        f"{_ALL} and products of up to three", *_HOPS, {"order": 3}, _TWIN, by_default=False
+    ),
     "ebm": Candidate(
         f"explainable boosting, {_OWN}", "cross-hops", _OF_EBM, _NO_GRAPH, estimator="ebm"
     ),
@@ -129,11 +163,24 @@ CANDIDATES: Mapping[str, Candidate] = {
     "boosting-hops": Candidate(
         f"gradient boosting, {_ALL}", "cross-hops", _OF_BOOSTING, **_BOOSTING
     ),
+    "lightgbm": Candidate(f"LightGBM, {_OWN}", "cross-hops", _OF_LIGHTGBM, _NO_GRAPH, **_LIGHTGBM),
+    "lightgbm-hops": Candidate(
+        f"LightGBM, {_ALL}, also largest and smallest values and PageRank",
+        *("cross-hops", _OF_LIGHTGBM),
+        **_LIGHTGBM,
+    ),
     "perceptron": Candidate(
         f"one hidden layer, {_OWN}", "mlp-hops", _OF_HOPS, _NO_GRAPH, glass_box=False
     ),
     "perceptron-hops": Candidate(
         f"one hidden layer, {_ALL}", "mlp-hops", _OF_HOPS, glass_box=False
+    ),
+    "gnn": Candidate(
+        "residual graph convolution, GraphSAGE or attention with layer norm",
+        *("gcn", _OF_GNN),
+        estimator="gnn",
+        glass_box=False,
+        by_default=False,
     ),
 }
 """Glass boxes first, from the simplest to the most complex."""

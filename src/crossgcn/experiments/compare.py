@@ -24,6 +24,7 @@ from crossgcn.experiments.candidates import (
     CONSTANT,
     DEFAULT_TRIALS,
     MOST_TRIALS,
+    PACKAGES,
     configure_candidate,
     table_defaults,
     train_options,
@@ -82,7 +83,8 @@ class TableExperiment:
             raise BadInput(
                 f"--tuning is 1 to {MOST_TRIALS} trials for each model; got {num_trials}"
             )
-        self.missing = [] if find_spec("interpret") else ["ebm", "ebm-hops"]
+        absent = [name for name, (package, _) in PACKAGES.items() if not find_spec(package)]
+        self.missing = [name for name, each in CANDIDATES.items() if each.estimator in absent]
         self.names = _select_candidates(names, data, self.missing)
         self.task = task_of_outputs(data.num_classes)
         self._num_trials, self._about = num_trials, about or {}
@@ -200,9 +202,10 @@ def _select_candidates(
     if names is None:
         return [name for name in readable if CANDIDATES[name].by_default and name not in missing]
     if absent := [name for name in names if name in missing]:
+        package, extra = PACKAGES[str(CANDIDATES[absent[0]].estimator)]
         raise BadInput(
-            f"{' and '.join(absent)} need the package interpret: pip install 'crossgcn[ebm]', or "
-            "leave them out of --models"
+            f"{absent[0]} needs the package {package}: pip install 'crossgcn[{extra}]', or leave "
+            "it out of --models"
         )
     if blind := [name for name in names if name not in readable]:
         raise BadInput(
