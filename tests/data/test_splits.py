@@ -223,3 +223,30 @@ def test_nodes_with_a_number_are_one_class_and_nodes_without_are_in_no_set() -> 
     (split,) = make_splits(toy(y=y, num_classes=1, roles=None), "stratified", num_splits=1)
     assert sorted(torch.cat([*vars(split).values()]).tolist()) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert [len(nodes) for nodes in vars(split).values()] == [5, 2, 2]
+
+
+def test_a_share_trains_validates_and_tests_on_parts_of_each_class() -> None:
+    y = torch.tensor([0] * 400 + [1] * 100)
+    data = Data(y=y, num_classes=2, name="toy", num_nodes=500)
+    sizes = {"10%": (50, 50, 400), "60%": (300, 100, 100), "2.5%": (12, 12, 476)}
+    for share, wanted in sizes.items():
+        for split in make_splits(data, "stratified", train=share, num_splits=2):
+            assert tuple(len(each) for each in vars(split).values()) == wanted
+            assert int(y[split.train].sum()) == wanted[0] // 5
+    for share in ("0%", "100%", "ten%", "some"):
+        with pytest.raises(BadInput, match="give nodes per class, all, or a share such as 10%"):
+            make_splits(data, "stratified", train=share)
+    with pytest.raises(BadInput, match="for --splits stratified"):
+        make_splits(data, "random", train="10%")
+
+
+def test_time_splits_keep_equal_times_together() -> None:
+    """Twelve nodes at four times; the cuts are where the shares are closest to 60 and 80 %."""
+    time = torch.tensor([5.0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 5, torch.nan])
+    data = toy(y=torch.tensor([0, 0, 1, 1, 0, 1, 0, 1, 0, 0, 1, -1]), roles=None, num_nodes=12)
+    data.node_time = time
+    (split,) = make_splits(data, "time")
+    found = [sorted(set(time[each].tolist())) for each in vars(split).values()]
+    assert found == [[1, 2], [3], [5]] and sum(map(len, vars(split).values())) == 11
+    with pytest.raises(BadInput, match="name the column with it as --time-column"):
+        make_splits(toy(), "time")

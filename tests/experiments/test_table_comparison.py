@@ -480,7 +480,7 @@ def test_extremes_and_page_rank_equal_slow_ones(small_graph: Data) -> None:
 
 
 def test_unknown_names_budgets_and_metrics_are_refused(small_graph: Data) -> None:
-    with pytest.raises(BadInput, match=r"unknown model 'gnc'.*did you mean 'gcn'"):
+    with pytest.raises(BadInput, match=r"unknown model 'gnc'.*did you mean 'gnn' or 'gcn'"):
         TableExperiment(small_graph, ["gnc"], settings=SETTINGS)
     with pytest.raises(BadInput, match=r"--tuning is 1 to 4 trials for each model; got 5"):
         TableExperiment(small_graph, num_trials=5, settings=SETTINGS)

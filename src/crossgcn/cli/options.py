@@ -112,9 +112,11 @@ class TrainingOptions:
         "Metric to select by (default accuracy; tables roc_auc, r2).", metavar="NAME"
     )
     class_weight: str | None = option("Weights of classes in the loss.", metavar="balanced|N,...")
-    splits: str | None = option("random, authors, public, stratified (tables).", metavar="KIND")
+    splits: str | None = option(
+        "random, authors, public, stratified (tables), time.", metavar="KIND"
+    )
     train: str | None = option(
-        "Training nodes per class (default 20; stratified all).", metavar="N|all"
+        "Training nodes per class, or share (default 20; stratified all).", metavar="N|P%|all"
     )
     num_splits: int | None = option("Number of splits (default 20; tables 10).", metavar="N")
     seed: int | None = option("Seed of splits and runs (default 0).", metavar="N")

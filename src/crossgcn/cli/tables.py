@@ -83,6 +83,7 @@ class TableOptions(ColumnOptions):
     """Options about tables that are read into memory."""
 
     name_column: str | None = option("Names to show beside the ids.", metavar="COLUMN")
+    time_column: str | None = option("Time of each node, for --splits time.", metavar="COLUMN")
     task: Literal["classification", "regression"] | None = option(
         "Predict classes or a number.", metavar="classification|regression"
     )
@@ -112,7 +113,7 @@ class TableOptions(ColumnOptions):
 
 RARE_OPTIONS = {
     *("task", "rare_classes", "name_column", "source_column", "destination_column"),
-    *("edge_weight", "categorical", "numeric", "lists", "missing", "unknown_ids"),
+    *("time_column", "edge_weight", "categorical", "numeric", "lists", "missing", "unknown_ids"),
     *("directed", "through"),
 }
 """Options of ``train`` and ``compare`` that only the help of ``check`` lists."""

@@ -21,6 +21,7 @@ array             kind                        meaning
                                               2 validation, 3 test
 ``train_mask``    booleans [N] or [N, S],     with ``val_mask`` and ``test_mask``,
                   optional                    instead of ``roles``
+``node_time``     numbers [N], optional       time of each node, NaN if unknown
 ``relations``     texts [R], optional         names of several relations, whose edges are in
                                               ``edge_index_0``, ``edge_weight_0``,
                                               ``directed_0``, ``edge_index_1`` and so on
@@ -65,7 +66,7 @@ MOST_CLASSES = 1000
 """Maximum number of classes, unless the graph has more nodes."""
 
 _CSR_NAMES = ("x_indptr", "x_indices", "x_data", "x_shape")
-_NAMES = ("x", "edge_index", "edge_weight", "y", "roles", *MASK_NAMES)
+_NAMES = ("x", "edge_index", "edge_weight", "y", "roles", "node_time", *MASK_NAMES)
 
 
 def canonical_graph(data: Data, where: str = "data") -> Data:
@@ -100,6 +101,11 @@ def canonical_graph(data: Data, where: str = "data") -> Data:
         edges = join_edges(relations, num_nodes)
     if relations is not None and len(relations) == 1 and relations[0].is_plain:
         relations = None
+    times = data.get("node_time")
+    if times is not None:
+        fits = isinstance(times, Tensor) and times.shape == (num_nodes,)
+        _require(fits, "node_time", times, f"numbers [{num_nodes}]", where)
+        times = times.double()
     return Data(
         x=x,
         edge_index=edges.edge_index,
@@ -111,6 +117,7 @@ def canonical_graph(data: Data, where: str = "data") -> Data:
         directed=edges.directed or None,
         roles=_roles(data, num_nodes, where),
         relations=relations,
+        node_time=times,
     )
 
 
@@ -325,7 +332,7 @@ def save_graph(path: Path | str, data: Data) -> None:
         }
     else:
         arrays = {"x": x.numpy(force=True)}
-    names = ["edge_index", "edge_weight", "directed", "y", "num_classes", "roles"]
+    names = ["edge_index", "edge_weight", "directed", "y", "num_classes", "roles", "node_time"]
     if data.get("relations") is not None:
         arrays |= relation_arrays(data.relations)
         names = names[3:]

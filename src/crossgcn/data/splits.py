@@ -1,10 +1,10 @@
-"""Choose which nodes train, validate and test, under four protocols."""
+"""Choose which nodes train, validate and test, under five protocols."""
 
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from crossgcn.data.files import read_npz
 from crossgcn.data.graph import ROLE_NAMES, is_labelled
 from crossgcn.errors import BadInput, check_count, unknown_name
 
-PROTOCOLS = ("random", "authors", "public", "stratified")
+PROTOCOLS = ("random", "authors", "public", "stratified", "time")
 
 NUM_RANDOM_SPLITS = 20
 TRAIN_PER_CLASS = 20
@@ -24,7 +24,8 @@ TRAIN_PER_CLASS = 20
 
 NUM_STRATIFIED_SPLITS = 5
 VALIDATION_SHARE = TEST_SHARE = 0.2
-"""Shares of each class in stratified splits; the rest trains."""
+"""Largest shares of each class in stratified splits, and shares of the newest nodes in splits by
+time; the rest trains."""
 
 LABELS_SHA256 = {
     "citeseer": "a33560b649dadb27528b35f6bf2a3976cdc61d2e24ae8db5f5d503233b0ef7aa",
@@ -48,7 +49,7 @@ def make_splits(
     protocol: str = "random",
     *,
     num_splits: int | None = None,
-    train: int | Literal["all"] | None = None,
+    train: int | str | None = None,
     seed: int = 0,
 ) -> list[Split]:
     """Make the splits of a protocol, and check each.
@@ -59,6 +60,8 @@ def make_splits(
     - ``public`` takes the rows of ``data.roles``; a single row is repeated ``num_splits`` times.
     - ``stratified`` needs no roles. In every split it divides the labelled nodes of each class at
       random: 60 % to train, 20 % to validate and 20 % to test.
+    - ``time`` needs ``data.node_time``. The oldest 60 % of the labelled nodes train, the next 20 %
+      validate, and the newest 20 % test; nodes of the same time stay together.
 
     A drawn split depends on ``seed`` and its index only, not on the number of splits.
 
@@ -67,7 +70,8 @@ def make_splits(
         num_splits: By default 20 for ``random``, 5 for ``stratified``, else all that exist.
         train: Training nodes per class: by default 20 for ``random`` and all for
             ``stratified``. ``"all"``, under any protocol, trains on every labelled node outside
-            validation and test.
+            validation and test. A share such as ``"10%"``, for ``stratified``, trains on this
+            share of each class and validates on another, of at most half of the rest.
     """
     _check_request(protocol, num_splits, train)
     if protocol == "random":
@@ -75,9 +79,12 @@ def make_splits(
         train = train or TRAIN_PER_CLASS
     elif protocol == "stratified":
         count = num_splits or NUM_STRATIFIED_SPLITS
-        rows = [_stratify(data, seed, index) for index in range(count)]
+        share = read_share(train)
+        rows = [_stratify(data, seed, index, share) for index in range(count)]
+        train = train if share is None else None
     else:
-        rows = list(_authors_roles(data) if protocol == "authors" else _graph_roles(data))
+        roles = {"authors": _authors_roles, "public": _graph_roles, "time": _split_by_time}
+        rows = list(roles[protocol](data))
         num_splits = num_splits or len(rows)
         if len(rows) == 1:
             rows = rows * num_splits  # runs differ by their seeds
@@ -92,24 +99,36 @@ def make_splits(
     if train == "all":
         rows = [torch.where(row < 2, is_labelled(data.y), row) for row in rows]
     elif train is not None:
-        rows = [_draw_training(row, data, train, seed, i) for i, row in enumerate(rows)]
+        rows = [_draw_training(row, data, int(train), seed, i) for i, row in enumerate(rows)]
     return [
         _check_split(row, data, f"{data.name}, {protocol} split {index}")
         for index, row in enumerate(rows)
     ]
 
 
-def _check_request(
-    protocol: str, num_splits: int | None, train: int | Literal["all"] | None
-) -> None:
+def read_share(train: int | str | None) -> float | None:
+    """Return 0.1 for ``"10%"``, and ``None`` for what is no share; refuse 0 and 100 %."""
+    if not isinstance(train, str) or train == "all":
+        return None
+    with suppress(ValueError):
+        if train.endswith("%") and 0 < (share := float(train[:-1]) / 100) < 1:
+            return share
+    raise BadInput(f"train is {train!r}; give nodes per class, all, or a share such as 10%")
+
+
+def _check_request(protocol: str, num_splits: int | None, train: int | str | None) -> None:
     if protocol not in PROTOCOLS:
         raise unknown_name("split protocol", protocol, PROTOCOLS)
     if num_splits is not None:
         check_count("num_splits", num_splits)
     if train is None or train == "all":
         return
+    if read_share(train) is not None:
+        if protocol != "stratified":
+            raise BadInput(f"train is {train}, a share, which is for --splits stratified")
+        return
     check_count("train", train, "nodes per class, or 'all'")
-    if protocol == "public" or (protocol == "authors" and train != TRAIN_PER_CLASS):
+    if protocol in ("public", "time") or (protocol == "authors" and train != TRAIN_PER_CLASS):
         raise BadInput(
             f"train is {train}, but {protocol} splits bring their own training nodes; leave "
             "--train out, or use --splits random or --train all"
@@ -158,7 +177,28 @@ def _authors_roles(data: Data) -> Tensor:
     return torch.where(is_labelled(data.y), roles, 0)
 
 
-def _stratify(data: Data, seed: int, index: int) -> Tensor:
+def _split_by_time(data: Data) -> Tensor:
+    """Cut the labelled nodes between two times, where it is closest to 60 and 80 %."""
+    times: Tensor | None = data.get("node_time")
+    if times is None:
+        raise BadInput(
+            f"{data.name}: the nodes have no time: name the column with it as --time-column"
+        )
+    labelled = is_labelled(data.y)
+    moments, counts = torch.unique(times[labelled], return_counts=True)
+    if len(moments) < 3:
+        raise BadInput(
+            f"{data.name}: the labelled nodes have {len(moments)} different times, and need 3, to "
+            "train, validate and test; use --splits stratified"
+        )
+    older = counts.cumsum(0).double() / counts.sum()
+    first = int((older[:-2] - (1 - VALIDATION_SHARE - TEST_SHARE)).abs().argmin())
+    second = first + 1 + int((older[first + 1 : -1] - (1 - TEST_SHARE)).abs().argmin())
+    roles = 1 + (times > moments[first]).to(torch.int8) + (times > moments[second])
+    return torch.where(labelled, roles, 0).to(torch.int8)[None]
+
+
+def _stratify(data: Data, seed: int, index: int, share: float | None = None) -> Tensor:
     """Divide each class separately, so that all three sets have the same class proportions."""
     generator = np.random.default_rng([seed, index])
     roles = torch.zeros(len(data.y), dtype=torch.int8)
@@ -173,6 +213,10 @@ def _stratify(data: Data, seed: int, index: int) -> Tensor:
             )
         test = max(1, round(TEST_SHARE * len(nodes)))
         validation = max(1, round(VALIDATION_SHARE * len(nodes)))
+        if share is not None:
+            train = max(1, round(share * len(nodes)))
+            validation = min(max(1, (len(nodes) - train) // 2), train)
+            test = len(nodes) - train - validation
         order = torch.from_numpy(generator.permutation(len(nodes)))
         roles[nodes] = 1
         roles[nodes[order[:test]]] = 3

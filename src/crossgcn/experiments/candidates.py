@@ -278,20 +278,23 @@ def table_defaults(graph: TableGraph, splits: str | None) -> dict[str, Any]:
     Args:
         splits: Value of ``--splits``; refused where it contradicts the tables.
     """
-    column = graph.plan.split_column
-    kind = "stratified" if column is None else "public"
+    column, has_time = graph.plan.split_column, graph.plan.time_column is not None
+    kind = "public" if column is not None else "time" if has_time else "stratified"
     if splits == "public" and graph.data.get("roles") is not None:
         kind = "public"
+    if splits == "stratified" and column is None:
+        kind = "stratified"
     if splits not in (None, kind):
+        what, option = ("time of each row", "time") if splits == "time" else ("parts", "split")
         remedy = (
-            "leave out --splits, or name the column with the parts as --split-column"
+            f"leave out --splits, or name the column with the {what} as --{option}-column"
             if column is None
             else f"leave out --splits to use column {column!r}, or --ignore it to draw splits"
         )
         raise BadInput(f"--splits {splits} is not for these tables: {remedy}")
     metric = DEFAULT_METRICS[task_of_outputs(graph.data.num_classes)]
     defaults = {**TABLE_DEFAULTS, "splits": kind, "metric": metric}
-    if kind == "public":
+    if kind != "stratified":
         del defaults["num_splits"]  # as many as the column has
     return defaults
 

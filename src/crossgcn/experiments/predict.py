@@ -156,7 +156,7 @@ def predict_nodes(
     new, data = join_new_nodes(run, nodes, edges)
     encoder, plan = read_encoding(preprocess)
     places = len(run.ids) + torch.arange(len(new.ids))
-    scores, spread = class_scores(model, data, places, run.labels(model, y=data.y))
+    scores, spread = class_scores(model, data, places, run.labels(model, data=data))
     answers = _answers(run, scores, spread, interval)
     truth, notes = data.y[places], []
     if plan.target in new.table.columns:
@@ -244,6 +244,7 @@ def _with_new_nodes(old: Data, new: NewNodes, where: str) -> Data:
     unknown = torch.nan if old.y.is_floating_point() else -1
     known, num_nodes = relations_of(old), old.x.size(0) + len(new.ids)
     relations = [_extend(*pair) for pair in zip(known, new.relations, strict=False)]
+    times = old.get("node_time")
     return canonical_graph(
         Data(
             x=as_features(sp.csr_array(sp.vstack([as_matrix(old.x), new.x], format="csr"))),
@@ -251,6 +252,7 @@ def _with_new_nodes(old: Data, new: NewNodes, where: str) -> Data:
             y=torch.cat([old.y, torch.full((len(new.ids),), unknown).to(old.y)]),
             num_nodes=num_nodes,
             num_classes=old.num_classes,
+            node_time=None if times is None else torch.cat([times, torch.from_numpy(new.times)]),
         ),
         where,
     )

@@ -115,19 +115,20 @@ class RunFolder:
         return roles_of(self.split, len(self.data.y))
 
     def labels(
-        self, model: NodeClassifier, run: FinishedRun | None = None, y: Tensor | None = None
+        self, model: NodeClassifier, run: FinishedRun | None = None, data: Data | None = None
     ) -> NeighbourLabels | None:
         """Return the labels that neighbours show: those of a run's training nodes.
 
         Args:
             model: The model of the run; if it takes no labels, ``None`` is returned.
             run: By default the chosen run.
-            y: Labels of all nodes, if nodes were added to the training graph.
+            data: The graph, if nodes were added to that of the training.
         """
         if not isinstance(model, CrossHops) or not model.plan.num_labels:
             return None
         train = self.split_of(run or self.chosen).train
-        return neighbour_labels(self.data.y if y is None else y, train, self.data.num_classes)
+        data = self.data if data is None else data
+        return neighbour_labels(data.y, train, self.data.num_classes, data.get("node_time"))
 
     @cached_property
     def shown(self) -> Sequence[str]:

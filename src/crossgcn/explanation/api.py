@@ -88,7 +88,7 @@ def explain(
         if data is not None:
             fitted = graph, labels
             new, graph = join_new_nodes(model, data, edge_index)
-            labels = model.labels(network, y=graph.y)
+            labels = model.labels(network, data=graph)
             names = _with_new_nodes(names, model.ids, new.ids, data)
         elif edge_index is not None:
             raise BadInput("edges go with new nodes: give a table of these, too")
@@ -250,7 +250,7 @@ def _labels(model: nn.Module, data: Data, num_classes: int) -> NeighbourLabels |
             "this model sees the labels of neighbours in the training set: give the graph a "
             "train_mask with one entry per node"
         )
-    return neighbour_labels(data.y, mask.nonzero().flatten(), num_classes)
+    return neighbour_labels(data.y, mask.nonzero().flatten(), num_classes, data.get("node_time"))
 
 
 def _check_classes(classes: Sequence[Any] | None, model: Any) -> tuple[str, ...]:

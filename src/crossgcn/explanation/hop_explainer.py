@@ -223,7 +223,10 @@ class HopExplainer:
             known = torch.cat([labels.known[nodes], labels.known.new_zeros(count)])
             known[place] = False
             values = labels.values[torch.cat([nodes, nodes[place].repeat(count)])]
-            labels = NeighbourLabels(values, known, prior)
+            times = labels.times
+            if times is not None:
+                times = times[torch.cat([nodes, nodes[place].repeat(count)])]
+            labels = NeighbourLabels(values, known, prior, times)
         x = data.x[nodes] if data.x.layout == torch.strided else data.x.to_dense()[nodes]
         x = torch.cat([x, x[place].repeat(count, 1)])
         alone = [select_edges(each, origin[:0]) for each in self.relations]

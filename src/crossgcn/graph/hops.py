@@ -218,10 +218,9 @@ class HopColumns:
     def label_columns(self, labels: NeighbourLabels) -> Tensor:
         """Return the columns of neighbours' labels, for one and two hops."""
         plan = replace(self.plan, num_labels=labels.values.size(1))
+        sides = [near.earlier(labels.times) for near in self._sides]
         blocks = [
-            near.mean_labels(labels, hop)
-            for hop in range(1, plan.label_hops + 1)
-            for near in self._sides
+            near.mean_labels(labels, hop) for hop in range(1, plan.label_hops + 1) for near in sides
         ]
         return torch.cat(blocks, dim=1)
 

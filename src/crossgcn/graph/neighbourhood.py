@@ -34,14 +34,19 @@ class NeighbourLabels(NamedTuple):
         known: Which labels may be used, bool ``[nodes]``.
         prior: Value for nodes without labelled neighbours, ``[columns]``; the mean of the known
             labels by default.
+        times: Time of each node, ``[nodes]``; a node then sees labels of earlier nodes only, and
+            those of two hops by an earlier neighbour.
     """
 
     values: Tensor
     known: Tensor
     prior: Tensor | None = None
+    times: Tensor | None = None
 
 
-def neighbour_labels(y: Tensor, nodes: Tensor, num_classes: int) -> NeighbourLabels:
+def neighbour_labels(
+    y: Tensor, nodes: Tensor, num_classes: int, times: Tensor | None = None
+) -> NeighbourLabels:
     """Return the labels of the training nodes, for the columns of their neighbours.
 
     Args:
@@ -58,7 +63,7 @@ def neighbour_labels(y: Tensor, nodes: Tensor, num_classes: int) -> NeighbourLab
         values = (y == 1).unsqueeze(1)
     else:
         values = torch.nn.functional.one_hot(y.clamp(min=0), num_classes)
-    return NeighbourLabels(values.float(), known)
+    return NeighbourLabels(values.float(), known, times=times)
 
 
 class Smoothing(NamedTuple):
@@ -114,6 +119,19 @@ class Neighbourhood:
     def sum(self, x: Tensor) -> Tensor:
         """Return the weighted sums over neighbours."""
         return self._matrix @ x
+
+    def earlier(self, times: Tensor | None) -> Neighbourhood:
+        """Return the same neighbourhood with earlier neighbours only; itself without times."""
+        if times is None:
+            return self
+        links = self._links().tocoo()
+        kept = times.numpy()[links.col] < times.numpy()[links.row]
+        ends = torch.from_numpy(np.stack([links.col[kept], links.row[kept]]).astype(np.int64))
+        return Neighbourhood(ends, torch.from_numpy(links.data[kept]), links.shape[0])
+
+    def _links(self) -> sp.csr_array:
+        """Return the weights of all edges, ``[node, neighbour]``."""
+        return self._matrix.to_scipy()
 
     @property
     def num_neighbours(self) -> Tensor:
@@ -229,6 +247,9 @@ class SharedThings(Neighbourhood):
         self._own = torch.from_numpy(np.bincount(nodes, 1 / others, num_nodes))
         self._number = torch.from_numpy(np.bincount(nodes, others, num_nodes))
         self._total = torch.from_numpy(np.bincount(nodes, minlength=num_nodes).astype(np.float64))
+
+    def _links(self) -> sp.csr_array:
+        return sp.csr_array(self._shares @ self._members.to_scipy())
 
     def sum(self, x: Tensor) -> Tensor:
         """Return the weighted sums over neighbours; in float64, as the node's own part cancels."""

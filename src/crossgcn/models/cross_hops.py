@@ -250,7 +250,9 @@ class CrossHops(NodeClassifier):
             if labels is None:
                 raise BadInput("this model sees the labels of neighbours: give labels")
             prior = None if labels.prior is None else labels.prior.cpu()
-            shown = NeighbourLabels(labels.values.cpu(), labels.known.cpu(), prior)
+            shown = labels._replace(
+                values=labels.values.cpu(), known=labels.known.cpu(), prior=prior
+            )
             columns = torch.cat([columns, hops.label_columns(shown)], dim=1)
         return standardise(columns.to(self.center.device), self.scale)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
 
@@ -138,11 +138,11 @@ class RunConfig(BaseModel):
         5e-4, ge=0, allow_inf_nan=False, description="L2 regularisation, the paper's λ."
     )
     precision: Precision = Field("fp32", description="Precision of matrix products on a GPU.")
-    splits: Literal["random", "authors", "public", "stratified"] = Field(
+    splits: Literal["random", "authors", "public", "stratified", "time"] = Field(
         "random",
         description="random: a few training nodes per class, drawn by seed; authors: released "
         "with the paper; public: the data's own; stratified: every class divided 60 / 20 / 20 % "
-        "by seed.",
+        "by seed; time: the oldest 60 % train, the newest 20 % test.",
     )
     num_splits: int | None = Field(
         None,
@@ -150,9 +150,10 @@ class RunConfig(BaseModel):
         description="Number of runs, each on its own split; a single public split is repeated "
         "with other seeds. [default: 20; 5 stratified; 10 for tables; all public ones]",
     )
-    train: int | Literal["all"] | None = Field(
+    train: int | Literal["all"] | Annotated[str, Field(pattern=r"^[0-9.]+%$")] | None = Field(
         None,
-        description="Training nodes per class, or all. [default: 20; all if stratified]",
+        description="Training nodes per class, all, or a share (10%) of stratified splits, which "
+        "validate on as many nodes and test on the others. [default: 20; all if stratified]",
     )
     seed: int = Field(0, ge=0, lt=2**32, description="Seed of the splits and of every run.")
 

@@ -21,7 +21,7 @@ from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph import PreparedGraph
 from crossgcn.graph.hops import HopColumns, HopPlan, RelationNames, as_tuples, named
-from crossgcn.graph.neighbourhood import neighbour_labels
+from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.graph.standardise import HopRows, Scale, fit_range, fit_scale
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import CrossHops
@@ -113,6 +113,7 @@ class Trainer:
         self._data: Data | None = data
         self.relations = tuple(named(each) for each in relations_of(data))
         self._shape = shape_of(relations_of(data))
+        self._times: Tensor | None = data.get("node_time")
         self._graph: PreparedGraph | None = None
         self._hops: dict[int, HopColumns] = {}
 
@@ -155,14 +156,17 @@ class Trainer:
         columns = self._hops_of(hops)
         if not labels:
             return columns.without_labels.to("cpu")
-        return columns.with_labels(neighbour_labels(self.y, split.train, self.num_classes))
+        return columns.with_labels(self._neighbour_labels(split))
+
+    def _neighbour_labels(self, split: Split) -> NeighbourLabels:
+        return neighbour_labels(self.y, split.train, self.num_classes, self._times)
 
     def hop_rows(self, model: CrossHops, split: Split) -> HopRows:
         """Return the standardised columns of a model, and set their scale and smoothing in it."""
         hops = self._hops_of(model.plan.hops)
         parts, scales = [hops.without_labels], [hops.scale]
         if model.plan.num_labels:
-            labels = hops.label_columns(neighbour_labels(self.y, split.train, self.num_classes))
+            labels = hops.label_columns(self._neighbour_labels(split))
             parts.append(labels)
             scales.append(fit_scale(labels, 0))
         bounds = [fit_range(part, split.train) for part in parts]

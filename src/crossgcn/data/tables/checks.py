@@ -12,11 +12,13 @@ from itertools import compress
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from crossgcn.data.tables.cells import MISSING_WORDS, MOST_WEIGHT, find_ambiguous_points, quote
 from crossgcn.data.tables.encode import ColumnKind
+from crossgcn.data.tables.kinds.date import infer_date
 from crossgcn.data.tables.kinds.numeric import MAX_CODES
-from crossgcn.data.tables.labels import MIN_TO_SPLIT, Labels, role_of_values
+from crossgcn.data.tables.labels import MIN_TO_SPLIT, Labels, read_times, role_of_values
 from crossgcn.data.tables.problems import (
     MISSING,
     UNKNOWN,
@@ -114,6 +116,48 @@ def unknown_split(tables: CheckedTables) -> None:
         remedy = "write one of them, or leave the cell empty for a node that takes no part"
         rows = (role_of_values(distinct) < 0)[distinct.codes]
         tables.add("error", "unknown-split", message, remedy, column, rows)
+
+
+def unknown_time(tables: CheckedTables) -> None:
+    """A labelled node without a time would be neither past nor future."""
+    column = tables.plan.time_column
+    if column is not None:
+        rows = np.isnan(read_times(tables.nodes.distinct(column))) & tables.labels.known
+        message = "{value} is no time: neither a number nor a date as others are"
+        remedy = "write it as the others, or leave the target of the row empty"
+        tables.add("error", "unknown-time", message, remedy, column, rows)
+
+
+def knows_the_future(tables: CheckedTables) -> None:
+    """A date after a node's time was not known then, and neither is what comes with it."""
+    time = tables.plan.time_column
+    now = None if time is None else _read_calendar(tables.nodes.distinct(time))
+    if time is None or now is None:
+        return
+    for column in tables.plan.features:
+        then = _read_calendar(tables.nodes.distinct(column.name))
+        if then is None:
+            continue
+        years_alone = now[1] or then[1]  # a year is compared with the year of a date
+        moments = [
+            each if years or not years_alone else np.floor(1970 + each / 365.2425)
+            for each, years in (now, then)
+        ]
+        message = f"{{value}} is after the time of the row in {show_name(time)}"
+        remedy = (
+            f"leave the column out with --ignore {as_option(column.name)} if it knows the future"
+        )
+        rows = moments[1] > moments[0]
+        tables.add("warning", "knows-the-future", message, remedy, column.name, rows)
+
+
+def _read_calendar(column: Distinct) -> tuple[NDArray[np.float64], bool] | None:
+    """Return the year or day of each row, and whether it is a year; None for other columns."""
+    numbers = column.numbers[~column.missing]
+    are_years = ((numbers % 1 == 0) & (numbers >= 1000) & (numbers < 3000)).all()
+    if np.isnan(numbers).any():
+        return None if infer_date(column) is None else (read_times(column), False)
+    return (read_times(column), True) if len(numbers) and are_years else None
 
 
 def unfilled_split(tables: CheckedTables) -> None:
@@ -366,6 +410,7 @@ def isolated_node(tables: CheckedTables) -> None:
 
 RULES: tuple[Rule, ...] = (
     *(text_encoding, missing_id, duplicate_id, no_target, rare_classes, unknown_split),
+    *(unknown_time, knows_the_future),
     *(unfilled_split, gives_target_away, no_feature, wrong_cell, wrong_target, ambiguous_value),
     *(missing_word, mixed_column, missing_edge_end, unknown_edge_end, bad_edge_weight),
     *(repeated_edge, isolated_node),

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from pydantic import BaseModel
 from scipy import sparse
 from torch import Tensor
@@ -20,7 +22,7 @@ from crossgcn.data.relations import Relation, as_relation
 from crossgcn.data.tables.checks import NEW_NODES, RULES, Rule, check_tables
 from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.kinds.base import Unseen
-from crossgcn.data.tables.labels import read_roles
+from crossgcn.data.tables.labels import read_roles, read_times
 from crossgcn.data.tables.plan import TableChoices, TablePlan, make_plan
 from crossgcn.data.tables.problems import CheckedTables, Problem
 from crossgcn.data.tables.read import read_table
@@ -41,8 +43,9 @@ class TableGraph:
     Attributes:
         data: As returned by :func:`~crossgcn.data.graph.canonical_graph`, with sparse features.
             Nodes are in the order of their rows, unlabelled nodes have label -1 (NaN if the
-            target is a number), and ``roles`` exists if there is a split column. Self-loops are
-            left out: the normalisation adds one to every node.
+            target is a number). ``roles`` exists if there is a split column, and ``node_time``,
+            float64 and NaN where unknown, if there is a time column. Self-loops are left out: the
+            normalisation adds one to every node.
         classes: Names of the classes; if the target is a number, the name of its column.
         problems: The warnings of the check.
         names: Names of the nodes, if a column holds them.
@@ -116,6 +119,9 @@ def encode_graph(tables: CheckedTables, relations: Sequence[Relation]) -> TableG
     """Encode a checked table of nodes, and relations between its rows, as a graph."""
     nodes, plan, encoder, labels = tables.nodes, tables.plan, tables.encoder, tables.labels
     roles = read_roles(nodes, plan.split_column, labels)
+    times = None
+    if plan.time_column is not None:
+        times = torch.from_numpy(read_times(nodes.distinct(plan.time_column)))
     data = Data(
         x=as_features(encoder.transform(nodes)),
         relations=tuple(relations) or (as_relation(_NO_EDGES),),
@@ -123,6 +129,7 @@ def encode_graph(tables: CheckedTables, relations: Sequence[Relation]) -> TableG
         num_classes=len(labels.names),
         name=nodes.name,
         roles=None if roles is None else torch.from_numpy(roles),
+        node_time=times,
     )
     data = canonical_graph(data, nodes.name)
     ids = tuple(nodes.frame[plan.id_column])
@@ -206,6 +213,7 @@ class NewNodes:
         unseen: Values that are not in the training table; they are encoded like rare values.
         num_dropped: Number of edges left out because an end is not a node.
         missing: Relations of the training of which no table is given.
+        times: Time of each node, infinite where unknown.
     """
 
     x: sparse.csr_array
@@ -216,6 +224,7 @@ class NewNodes:
     unseen: tuple[Unseen, ...] = ()
     num_dropped: int = 0
     missing: tuple[str, ...] = ()
+    times: NDArray[np.float64] | None = None
 
 
 def load_new_tables(
@@ -257,6 +266,10 @@ def load_new_tables(
     tables = CheckedTables(node_table, given, plan, encoder, known_ids, edge_encoders or {}, things)
     refuse_errors(tables, NEW_NODES)
     found = {each.plan.name: each for each in tables.relations}
+    times = np.full(len(node_table), np.inf)
+    if plan.time_column in node_table.columns:
+        read = read_times(node_table.distinct(str(plan.time_column)))
+        times = np.where(np.isnan(read), np.inf, read)
     planned = {INDEX_COLUMN, *(column.name for column in plan.columns)}
     unseen = [encoder.find_unseen(node_table)]
     unseen += [each.encoder.find_unseen(each.table) for each in found.values() if each.encoder]
@@ -271,6 +284,7 @@ def load_new_tables(
         unseen=tuple(chain.from_iterable(unseen)),
         num_dropped=sum(int((each.ends < 0).any(axis=0).sum()) for each in found.values()),
         missing=tuple(name for name in names if name not in found),
+        times=times,
     )
 
 

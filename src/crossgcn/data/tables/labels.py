@@ -7,9 +7,11 @@ from functools import cached_property
 from itertools import compress
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from crossgcn.data.tables.cells import SPLIT_WORDS, plain_id
+from crossgcn.data.tables.kinds.date import find_date_formats, parse_dates
 from crossgcn.data.tables.plan import TablePlan
 from crossgcn.data.tables.table import Distinct, Mask, Table
 
@@ -94,6 +96,15 @@ def read_labels(nodes: Table, plan: TablePlan) -> Labels:
         return Labels(np.where(np.isnan(numbers), -1, 0), (plan.target,), numbers)
     labels = Labels.of(target)
     return labels if plan.rare_classes == "refuse" else labels.without_rare()
+
+
+def read_times(column: Distinct) -> NDArray[np.float64]:
+    """Return the time of each row, a number or days since 1970; NaN where there is none."""
+    formats, num_dates = find_date_formats(list(column.texts_present))
+    if num_dates <= (~np.isnan(column.numbers)).sum():
+        return column.numbers[column.codes]
+    days = (parse_dates(column.texts, formats[0]) - pd.Timestamp(0)).dt.days
+    return np.asarray(days, np.float64)[column.codes]
 
 
 def role_of_values(split: Distinct) -> NDArray[np.int8]:

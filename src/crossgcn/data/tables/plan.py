@@ -54,6 +54,8 @@ class TableChoices(BaseModel):
             of edges, it is that of each table that has it; ``ties: strength`` is of one only, as in
             all choices of columns of edges.
         split_column: Column of the node table that names training, validation and test nodes.
+        time_column: Column of the node table with the time of each node, a number or a date; not a
+            feature. Neighbours show their labels to later nodes only.
         categorical: Columns of categories, each of which gets a feature. In columns that are
             inferred as categories, those of a single node share a feature.
         lists: Columns of lists of words.
@@ -77,6 +79,7 @@ class TableChoices(BaseModel):
     destination_column: str | None = None
     edge_weight: str | None = None
     split_column: str | None = None
+    time_column: str | None = None
     categorical: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
@@ -93,6 +96,7 @@ class TableChoices(BaseModel):
             (self.id_column, "id"),
             (self.name_column, "ignored"),
             (self.split_column, "split"),
+            (self.time_column, "ignored"),
             *((name, kind) for choice, kind in _KINDS for name in getattr(self, choice)),
         ]
         return [(name, kind) for name, kind in named if name is not None]
@@ -262,6 +266,7 @@ def make_plan(
         INDEX_COLUMN: ("ignored", "no header, as an index has none"),
         **{name: (kind, "as chosen") for name, kind in chosen.items()},
         choices.name_column: ("ignored", "names, shown beside the ids"),
+        choices.time_column: ("ignored", "time: later nodes test, and see labels of earlier ones"),
         choices.target: ("target", "to be predicted"),
         split_column: ("split", "training, validation or test"),
         id_column: ("id", "names the node"),
