@@ -13,7 +13,7 @@ from conftest_fixtures import Command, result_of
 
 from crossgcn import TableChoices, load_tables
 from crossgcn.graph.hops import HopColumns
-from crossgcn.graph.neighbourhood import neighbour_labels
+from crossgcn.graph.neighbourhood import Neighbourhood, SharedThings, neighbour_labels
 
 YEARS = range(2010, 2020)
 OPTIONS = ("--target", "bought", "--time-column", "year", "--columns", "all", "--bags", "2")
@@ -127,3 +127,21 @@ def test_times_that_cannot_be_read_are_refused(
     nodes.to_csv(tables[0], index=False)
     done = crossgcn("train", *tables, *OPTIONS, "--out", tmp_path / "run")
     assert done.returncode == 2 and "1 different times" in done.stderr
+
+
+def test_labels_of_earlier_nodes_that_share_a_thing_equal_those_of_the_listed_pairs() -> None:
+    draw = np.random.default_rng(1)
+    member = draw.random((40, 12)) < 0.15
+    times = torch.from_numpy(draw.integers(0, 5, 40).astype(float))
+    y = torch.from_numpy(draw.integers(0, 2, 40))
+    shared = SharedThings(torch.from_numpy(np.stack(member.nonzero())), 40, 12).earlier(times)
+    weight = member / np.maximum(member.sum(0) - 1, 1) @ member.T
+    weight[times[:, None].numpy() <= times[None].numpy()] = 0
+    target, source = (torch.from_numpy(each) for each in weight.nonzero())
+    listed = Neighbourhood(
+        torch.stack([source, target]), torch.from_numpy(weight[target, source]), 40
+    )
+    labels = neighbour_labels(y, torch.arange(0, 40, 2), 2)
+    for hop in (1, 2):
+        expected = listed.mean_labels(labels, hop)
+        torch.testing.assert_close(shared.mean_labels(labels, hop), expected)
