@@ -203,7 +203,7 @@ def test_out_where_no_folder_can_be(
         ("order = []", ("names 0 layers",)),
         (
             'splits = "all"',
-            ("splits should be 'random', 'authors', 'public' or 'stratified'; got 'all'",),
+            ("splits should be 'random', 'authors', 'public', 'stratified' or 'time'; got 'all'",),
         ),
         ("[model]\nname = 1", ("model should be a valid string",)),
     ],

@@ -152,8 +152,8 @@ class RunConfig(BaseModel):
     )
     train: int | Literal["all"] | Annotated[str, Field(pattern=r"^[0-9.]+%$")] | None = Field(
         None,
-        description="Training nodes per class, all, or a share (10%) of stratified splits, which "
-        "validate on as many nodes and test on the others. [default: 20; all if stratified]",
+        description="Training nodes per class, or all; of stratified splits also a share (10%), "
+        "which validate on as many nodes and test on the others. [default: 20; all if stratified]",
     )
     seed: int = Field(0, ge=0, lt=2**32, description="Seed of the splits and of every run.")
 

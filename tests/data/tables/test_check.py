@@ -86,6 +86,9 @@ ERRORS: dict[str, list[Case]] = {
     "unknown-split": [
         (nodes_with(split=["train", "tst", "validation", "test"] * 15), E, {}, "row 2.*'tst' is no")
     ],
+    "unknown-time": [
+        (nodes_with(day=[2, "x", 3] * 20), E, {"time_column": "day"}, "row 2.*'x' is no time")
+    ],
     "unfilled-split": [
         (nodes_with(split=["train"] * 30 + ["test"] * 30), E, {}, "no labelled node is for valid"),
         (
@@ -126,6 +129,14 @@ ERRORS: dict[str, list[Case]] = {
 WARNINGS: dict[str, list[Case]] = {
     "rare-classes": [
         (nodes_with(buys={0: "c"}), E, {}, r"too few: 'c' \(1\).*their labels are left out")
+    ],
+    "knows-the-future": [
+        (
+            nodes_with(day=["2020-05-01"] * N, left=["2020-04-30", "2020-05-02"] * 30),
+            E,
+            {"time_column": "day"},
+            "row 2.*'2020-05-02' is after the time.*30 such.*--ignore left",
+        )
     ],
     "ambiguous-value": [
         (nodes_with(price=[f"{1 + i % 9}.{100 + i * 7}" for i in ROWS]), E, {}, "'1.100' is read"),
