@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class CrossGCNError(Exception):
@@ -49,7 +49,7 @@ def printable(text: str) -> str:
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> BadInput:
-    """Return an error for an unknown name that suggests the nearest known ones.
+    """Return an error for an unknown name: the nearest known ones, or else a list of them.
 
     Args:
         kind: What is named, such as "dataset".
@@ -57,9 +57,20 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> BadInput:
         known: All valid names.
     """
     known = list(known)
-    near = difflib.get_close_matches(name.lower(), known, n=2, cutoff=0.6)
-    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-    return BadInput(f"unknown {kind} {name!r}: {hint}known are {', '.join(known)}")
+    return BadInput(f"unknown {kind} {name!r}: {nearest(name, known) or 'known are ' + few(known)}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ``did you mean 'age'?``; empty if no known name is like the given one."""
+    spelled = {each.lower(): each for each in known}
+    near = [spelled[each] for each in difflib.get_close_matches(name.lower(), spelled, n=2)]
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def few(names: Sequence[str], most: int = 10) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def check_count(name: str, count: object, note: str = "") -> int:

@@ -26,7 +26,7 @@ def assert_refused(done: CompletedProcess[str], *fragments: str) -> None:
     [
         ("trian", ("No such command 'trian'", "Did you mean 'train'")),
         ("train citeser", ("unknown dataset 'citeser'", "did you mean 'citeseer'")),
-        ("train --epcohs 3", ("No such option: --epcohs", "--epochs")),
+        ("train --epcohs 3", ("no option --epcohs", "did you mean '--epochs'")),
         ("train --epochs many", ("--epochs", "valid integer")),
         ("train --splits rnadom", ("splits", "'rnadom'", "random")),
         (

@@ -164,7 +164,7 @@ def test_a_new_county_is_explained_as_it_is_predicted(
 def test_what_does_not_fit_is_refused(crossgcn: Command, folder: Path) -> None:
     run = folder / "winner"
     for options, words in (
-        (("--node", "x"), "there is no node 'x' among the 3220"),
+        (("--node", "x"), "there is no node 'x' among the 3,220"),
         (("--term", "state", "--node", "6075"), "give one of --node and --term"),
         (("--class", "green"), "class"),
         (("--against", "democrat"), "--against names another class"),

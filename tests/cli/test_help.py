@@ -4,11 +4,12 @@ import re
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from conftest_fixtures import Command
 
-from crossgcn.cli.app import COMMANDS
+from crossgcn.cli.app import COMMANDS, PURPOSE
 from crossgcn.models.catalogue import PRESETS
 from crossgcn.training.config import RunConfig
 
@@ -79,5 +80,12 @@ def test_without_arguments_five_commands_and_the_next_step_are_shown(crossgcn: C
     assert done.returncode == 0
     shown = re.findall(r"^  crossgcn (\w+) .*[A-Z]", done.stdout, re.MULTILINE)
     assert shown == ["check", "compare", "train", "explain", "report"]
-    assert "\n  crossgcn compare us-county\n" in done.stdout
-    assert all(len(line) < 105 for line in done.stdout.splitlines())
+    assert "\n  crossgcn train us-county --out counties\n" in done.stdout
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_the_command_and_the_readme_say_what_it_does_in_the_same_words(crossgcn: Command) -> None:
+    purpose = " ".join(PURPOSE.split())
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    for text in (readme, crossgcn("--help").stdout, crossgcn().stdout):
+        assert purpose in " ".join(text.split())

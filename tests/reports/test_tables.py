@@ -126,6 +126,6 @@ def test_black_boxes_stand_below_a_line() -> None:
     lines = rendered(comparison_screen(summary))
     place = {line.split()[0]: at for at, line in enumerate(lines) if line.strip()}
     assert place["boosting"] - place["linear"] == 2
-    assert "Below the line: black boxes." in lines
+    assert "Below the gap: black boxes." in lines
     glass = SHARED | {"baseline": "linear", "models": models[:1]}
-    assert "Below the line: black boxes." not in rendered(comparison_screen(glass))
+    assert "Below the gap: black boxes." not in rendered(comparison_screen(glass))

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from crossgcn.errors import CrossGCNError
+from crossgcn.errors import CrossGCNError, nearest
 
 __all__ = ["main"]
 
@@ -43,8 +43,10 @@ def _describe(error: Any) -> tuple[str | None, int]:
     if isinstance(error, CrossGCNError):
         return str(error), error.exit_code
     if isinstance(error, _USAGE_ERRORS):
-        context = error.ctx
-        hint = "" if context is None else f" (options: {context.command_path} --help)"
+        hint = "" if error.ctx is None else f" (see {error.ctx.command_path} --help)"
+        if getattr(error, "possibilities", None) and (name := getattr(error, "option_name", "")):
+            like = nearest(name, error.possibilities)
+            return f"there is no option {name}{f': {like}' if like else ''}{hint}", 2
         return error.format_message() + hint, 2
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""

@@ -23,19 +23,24 @@ COMMANDS = {
 }
 """The commands and a line about each; the module ``crossgcn.cli.train`` holds ``train``."""
 
+PURPOSE = """\
+crossgcn predicts a column of a table of nodes from each node's other columns
+and from those of its neighbours. Every score is an exact sum of named terms."""
+"""What README.md begins with."""
+
 START = f"""\
-crossgcn {__version__}: predict a column of a table of nodes from its other columns and from the
-neighbours of each node, as an exact sum of named terms.
+{PURPOSE}
 
-  crossgcn check   NODES EDGES --target COLUMN            how the tables are read, their problems
-  crossgcn compare NODES EDGES --target COLUMN            do the graph and crosses help?
-  crossgcn train   NODES EDGES --target COLUMN --out RUN  train a model, and test it
-  crossgcn explain RUN                                    the terms that matter most, by name
-  crossgcn report  RUN                                    one HTML page about it
+  crossgcn check   NODES EDGES --target COLUMN   how the tables are read
+  crossgcn compare NODES EDGES --target COLUMN   do the graph and crosses help?
+  crossgcn train   NODES EDGES --target COLUMN --out RUN   train and test
+  crossgcn explain RUN                           the terms that matter most
+  crossgcn report  RUN                           one HTML page about it
 
-NODES and EDGES are tables (CSV, TSV, Parquet, XLSX). Without any of your own, start here:
+NODES and EDGES are tables: CSV, TSV, Parquet or XLSX. Without tables of your
+own, start here:
 
-  crossgcn compare us-county
+  crossgcn train us-county --out counties
 
 All commands: crossgcn --help. Options of one: crossgcn train --help."""
 
@@ -72,7 +77,7 @@ app = typer.Typer(
     cls=_Commands,
     name="crossgcn",
     add_completion=False,
-    help="Graph convolutions with explicit cross features, and when they help.",
+    help=PURPOSE,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

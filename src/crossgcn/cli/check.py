@@ -8,8 +8,9 @@ import typer
 
 from crossgcn.cli import options as o
 from crossgcn.cli.running import make_folder, print_answer, status
-from crossgcn.cli.tables import TableOptions, further_edges, parse_edges
+from crossgcn.cli.tables import TABLE_ENDINGS, TableOptions, further_edges, parse_edges
 from crossgcn.data.datasets.catalogue import TABLES
+from crossgcn.errors import unknown_name
 
 
 def check(
@@ -37,6 +38,8 @@ def check(
         name, choices, through = nodes.as_posix(), tables.choices(), tables.tables_through()
         if name in TABLES:
             checked, _ = open_real(name, choices, further_edges(name, edges), through)
+        elif not nodes.exists() and not name.lower().endswith(TABLE_ENDINGS):
+            raise unknown_name("file or dataset of tables", name, TABLES)
         else:
             checked = open_tables(nodes, parse_edges(edges), choices, through)
         problems, plan = check_tables(checked), checked.plan

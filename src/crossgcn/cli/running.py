@@ -54,8 +54,11 @@ class SafeConsole(Console):
 
 
 def print_line(words: str, *, error: bool = False) -> None:
-    """Print a line to stdout, or to stderr."""
-    print(printable(words), file=sys.stderr if error else sys.stdout)
+    """Print a line to stdout; or to stderr, where a terminal breaks it between words."""
+    if error and sys.stderr.isatty():
+        terminal().print(Text(words))
+    else:
+        print(printable(words), file=sys.stderr if error else sys.stdout)
 
 
 def print_json(content: dict[str, Any]) -> None:
@@ -158,8 +161,8 @@ def finish(
     write_summary(folder, summary)
     print_answer(summary, screen(summary), as_json)
     if not as_json:
-        then = f"\nNext: {summary['next']}\n" if summary["next"] else ""
-        print_line(f"{then}\nWritten to {folder} (result.json, and a run.json for every run).")
+        print_line(f"\nWritten to {folder} (result.json, and a run.json for every run).")
+        print_line(f"Next: {summary['next']}" if summary["next"] else "")
 
 
 def load_experiment(configs: Sequence[RunConfig], graph: TableGraph | None = None) -> Experiment:

@@ -153,9 +153,15 @@ class RunFolder:
                 f"{', '.join(self.ids[place] for place in named[:10])}{more}"
             )
         raise BadInput(
-            f"{self.folder}: there is no node {node!r} among the {len(self.ids)} trained on; "
-            f"the first are {', '.join(map(repr, self.shown[:3]))}"
+            f"{self.folder}: there is no node {node!r} among the {len(self.ids):,} trained on; "
+            + self._like(node)
         )
+
+    def _like(self, node: str) -> str:
+        """Return the first nodes whose id or name begins like this one, or else the first."""
+        like = [each for each in self.shown if node and each.lower().startswith(node.lower())][:3]
+        words = "did you mean" if like else "the first are"
+        return f"{words} {', '.join(map(repr, like or self.shown[:3]))}{'?' * bool(like)}"
 
 
 def clear_model(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from math import floor, log10
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,26 @@ Summary = dict[str, Any]
 _FORMS = {
     "percent": (100, ".1f", ".1f", "+z.2f"),
     "number": (1, ".3f", ".3f", "+z.3f"),
-    "in unit of target": (1, ".4g", ".2g", "+.3g"),
+    "in unit of target": (1, "", "", ""),
 }
-"""How metrics are shown: a factor, and the forms of a value, a deviation and a difference."""
+"""How metrics are shown: a factor, and the forms of a value, a deviation and a difference; where
+these are empty, with as many digits as are needed, see :func:`number_text`."""
 
 _MAX_WIDTH = 100
 """Maximum width of a table in characters; longer cells wrap."""
 
 _BAR = 12
 """Length of the longest bar in characters."""
+
+
+def number_text(value: float, digits: int = 4, sign: str = "") -> str:
+    """Return a number as people write it: ``54,321``, ``0.0759``, ``12.34``; never ``5.4e+04``."""
+    return f"{value:{sign},.{_decimals(value, digits)}f}"
+
+
+def _decimals(value: float, digits: int) -> int:
+    """Return how many decimal places show so many digits of a number."""
+    return max(0, min(12, digits - 1 - floor(log10(abs(value))))) if value else digits - 1
 
 
 def metric_title(name: str) -> str:
@@ -47,6 +59,9 @@ def metric_text(name: str, value: float) -> str:
 def spread_text(name: str, mean: float, sd: float | None = None) -> str:
     """Return ``79.1 ± 1.8``, or the mean alone, without the unit."""
     factor, form, form_of_sd, _ = _FORMS[METRICS[name].shown]
+    if not form:
+        decimals = _decimals(mean, 4) if sd is None else _decimals(sd, 2)
+        return " ± ".join(f"{each:,.{decimals}f}" for each in (mean, sd) if each is not None)
     text = f"{factor * mean:{form}}"
     return text if sd is None else f"{text} ± {factor * sd:{form_of_sd}}"
 
@@ -54,7 +69,7 @@ def spread_text(name: str, mean: float, sd: float | None = None) -> str:
 def change_text(name: str, difference: float) -> str:
     """Return a signed difference of two values of a metric, in percentage points for shares."""
     factor, *_, form = _FORMS[METRICS[name].shown]
-    return f"{factor * difference:{form}}"
+    return f"{factor * difference:{form}}" if form else number_text(difference, 3, "+")
 
 
 def difference_text(name: str, difference: float, interval: Sequence[float] | None) -> str:

@@ -283,7 +283,7 @@ def test_columns_are_found_by_name() -> None:
     frame = table_of(cells).frame
     turned = Table("t", frame[["tags", "age", "id", "city"]].assign(surplus="1"), 2)
     assert same(encoder.transform(turned), encoder.transform(table_of(cells)))
-    with pytest.raises(BadInput, match=r"t.csv: there is no column 'age': add it, with empty"):
+    with pytest.raises(BadInput, match=r"t.csv: there is no column 'age': .* add the column"):
         encoder.transform(Table("t.csv", frame[["id", "city"]], 2))
 
 

@@ -95,7 +95,7 @@ def test_the_command_takes_the_task(crossgcn: Command, tmp_path: Path) -> None:
     assert "5 different whole numbers, read as classes" in crossgcn(*chosen).stdout
     done = crossgcn(*chosen, "--task", "regression")
     assert "5 different whole numbers, read as classes" not in done.stdout
-    assert "compare nodes.csv --target income --task regression is next" in done.stdout
+    assert "Next: crossgcn compare nodes.csv --target income --task regression" in done.stdout
     assert crossgcn(*chosen, "--task", "ranking").returncode == 2
 
 

@@ -305,10 +305,10 @@ def test_a_frame_is_copied() -> None:
 
 def test_an_unknown_column_is_answered_with_the_nearest() -> None:
     table = read_table(pd.DataFrame({"Gender": ["f"], "age": [3]}), "nodes")
-    with pytest.raises(BadInput, match=r"no column 'gendre': did you mean 'Gender'\? .* its 2 col"):
+    with pytest.raises(BadInput, match=r"no column 'gendre': did you mean 'Gender'\? Name"):
         table.require("gendre")
     wide = Table("w", pd.DataFrame({f"c{i}": ["1"] for i in range(500)}), 2)
-    with pytest.raises(BadInput, match=r"its 500 columns: c0, .*, c19, \.\.\.$"):
+    with pytest.raises(BadInput, match=r"its 500 columns are c0, .*, c9 and 490 more\."):
         wide.require("?")
 
 

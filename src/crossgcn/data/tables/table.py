@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,7 +19,7 @@ from crossgcn.data.tables.cells import (
     parse_numbers,
     plain_id,
 )
-from crossgcn.errors import BadInput
+from crossgcn.errors import BadInput, few, nearest
 
 INDEX_COLUMN = "Unnamed: 0"  # what pandas calls the index of a DataFrame that it wrote
 
@@ -191,10 +190,9 @@ class Table:
         """Return the column's name, or raise an error that suggests similar headers."""
         if column in self.frame.columns:
             return column
-        near = difflib.get_close_matches(column, self.columns, n=2, cutoff=0.6)
-        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        shown = ", ".join(self.columns[:20]) + ", ..." * (len(self.columns) > 20)
+        near = nearest(column, self.columns)
+        known = f"its {len(self.columns)} columns are {few(self.columns)}."
         raise BadInput(
-            f"{self.name}: there is no column {column!r}: {hint}add it, with empty cells where it "
-            f"is not known, or name one of its {len(self.columns)} columns: {shown}"
+            f"{self.name}: there is no column {column!r}: {near or known} Name one of these, or "
+            "add the column, with empty cells where it is not known"
         )

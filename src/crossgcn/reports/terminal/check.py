@@ -14,6 +14,7 @@ from rich.text import Text
 
 from crossgcn.data.tables.labels import read_labels
 from crossgcn.data.tables.problems import CheckedTables, Problem, show_file, show_name
+from crossgcn.errors import few
 from crossgcn.reports.format import Summary, count, make_table
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from crossgcn.data.tables.plan import TablePlan
     from crossgcn.data.tables.table import Table
 
-_MOST_COLUMNS, _MOST_NAMES = 60, 10
-"""Maximum number of columns, and of names in a line, that are listed."""
+_MOST_COLUMNS = 60
+"""Maximum number of columns that are listed."""
 
 _BROKEN_IDS = ("missing-id", "duplicate-id")
 """Problems that leave open which nodes an edge joins."""
@@ -115,7 +116,8 @@ def check_screen(summary: Summary) -> Iterator[RenderableType]:
     if summary["errors"]:
         yield Text(f"{counted}: correct the errors and check again", style=_STYLES["error"])
     else:
-        yield Text(f"{counted}: {summary['next']} is next", style="green")
+        yield Text(counted, style="green")
+        yield f"\nNext: {summary['next']}"
 
 
 def reading_lines(graph: TableGraph) -> Iterator[Text]:
@@ -124,7 +126,7 @@ def reading_lines(graph: TableGraph) -> Iterator[Text]:
     columns = graph.plan.columns
     words = f"columns: {_kinds(Counter(column.kind for column in graph.plan.features))}"
     ignored = [show_name(column.name) for column in columns if column.kind == "ignored"]
-    yield Text(f"{words}; ignored: {_few(ignored)}" if ignored else words)
+    yield Text(f"{words}; ignored: {few(ignored)}" if ignored else words)
     for problem in graph.problems:
         label = (f"{problem.severity}: ", _STYLES[problem.severity])
         yield Text.assemble(label, problem.describe())
@@ -132,11 +134,6 @@ def reading_lines(graph: TableGraph) -> Iterator[Text]:
 
 def _kinds(kinds: Counter[str]) -> str:
     return ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
-
-
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + f" and {more:,} more" * (more > 0)
 
 
 def _target_lines(balance: Summary, edges: Sequence[Summary]) -> Iterator[str]:
@@ -147,10 +144,10 @@ def _target_lines(balance: Summary, edges: Sequence[Summary]) -> Iterator[str]:
         yield "numbers: {min:g} to {max:g}, mean {mean:.4g}, sd {sd:.4g}".format(**balance) + rest
     elif balance.get("classes"):
         classes = [
-            f"{show_name(each['name'])} {each['nodes']:,} ({each['share']:.0%})"
+            f"{show_name(each['name'])} {each['nodes']:,} ({100 * each['share']:.0f}\u00a0%)"
             for each in sorted(balance["classes"], key=lambda each: -each["nodes"])
         ]
-        yield f"classes: {_few(classes)}{rest}"
+        yield f"classes: {few(classes)}{rest}"
     for each in edges:
         homophily = each["homophily"]
         words = "homophily" + (f" of {each['name']}" if len(edges) > 1 else "")
@@ -158,6 +155,6 @@ def _target_lines(balance: Summary, edges: Sequence[Summary]) -> Iterator[str]:
             yield f"{words}: neighbours' numbers have correlation {homophily['correlation']:.2f}"
         elif homophily is not None:
             yield (
-                f"{words}: {homophily['same_class']:.0%} of edges join equal classes "
-                f"(by chance {homophily['chance']:.0%})"
+                f"{words}: {100 * homophily['same_class']:.0f}\u00a0% of edges join equal classes "
+                f"(by chance {100 * homophily['chance']:.0f}\u00a0%)"
             )

@@ -35,7 +35,7 @@ def training_screen(summary: Summary) -> Iterator[RenderableType]:
     yield make_table(rows, ["on the test nodes"], ["mean ± sd"])
     metric = summary["metric"]
     validation = METRICS[metric].sign * fmean(summary["validation_score"])
-    yield f"{metric_title(metric)} on the validation nodes: {spread_text(metric, validation)}"
+    yield Text(f"{metric_title(metric)} on the validation nodes: {spread_text(metric, validation)}")
     for number, layer in enumerate(zip(*summary["trained_order_weights"], strict=True), 1):
         # The sign is arbitrary: flipping it with the sign of the projection changes nothing.
         means = [fmean(map(abs, weights)) for weights in zip(*layer, strict=True)]
@@ -62,12 +62,13 @@ def _chosen_columns(summary: Summary) -> Iterator[RenderableType]:
     yield make_table(rows, ["on the validation nodes"], heads)
     counts = Counter(chain.from_iterable(summary["columns"]))
     often = [name for name, times in counts.most_common() if 2 * times >= len(chosen)]
-    yield (
+    yield Text(
         "auto takes the fewest columns whose score is at most 0.3 standard errors below the best, "
-        "at most 16.\nColumns that at least half of the splits read: " + ", ".join(often)
+        "at most 16.\n"
     )
+    yield Text("Columns that at least half of the splits read: " + ", ".join(often))
     if most := max((len(pairs) for pairs in summary["crosses"] if pairs), default=0):
-        yield f"Pairs of these columns that are multiplied: at most {most} (--set crosses=N or all)"
+        yield Text(f"Pairs of them that are multiplied: at most {most} (--set crosses=N or all)")
 
 
 def comparison_screen(summary: Summary) -> Iterator[RenderableType]:
@@ -92,7 +93,7 @@ def comparison_screen(summary: Summary) -> Iterator[RenderableType]:
     cells = ([*row.values()] for row in rows)
     yield make_table(cells, [name], numbers, line_after=glass_boxes - 1)
     if 0 < glass_boxes < len(models):
-        yield Text("Below the line: black boxes.", style="dim")
+        yield Text("Below the gap: black boxes.", style="dim")
     differing = [name for name in _OF_PRESETS if len({model.get(name) for model in models}) > 1]
     if differing:
         yield Text(f"The presets also differ in {', '.join(differing)} (--json).", style="dim")
