@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from crossgcn.data.files import replacing
 from crossgcn.experiments.run_folder import RunFolder
-from crossgcn.reports.format import count
+from crossgcn.reports.format import count, number_text
 from crossgcn.reports.page.collect import collect_run
 
 LIBRARIES: Final = ("d3.min.js", "plot.min.js")
@@ -51,7 +51,8 @@ def render_page(content: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["count"] = count
+    environment.filters |= {"count": count, "number": _number}
+    environment.globals["known"] = _known
     html = environment.get_template("page.html.j2").render(
         content=content,
         data=htmlsafe_json_dumps(
@@ -62,6 +63,16 @@ def render_page(content: Mapping[str, Any]) -> str:
         policy=content_policy(scripts),
     )
     return html + "\n"
+
+
+def _number(value: float, digits: int, sign: str = "") -> str:
+    return number_text(value, digits, sign).replace("-", "\N{MINUS SIGN}")
+
+
+def _known(term: Mapping[str, Any]) -> list[Any]:
+    """Return the parts of a number in their order, without that of missing values."""
+    cells = term["cells"]
+    return [cell for cell in cells if not cell["names"][0].endswith(" missing")] or cells
 
 
 def read_part(name: str) -> str:
