@@ -6,6 +6,7 @@
 # make coverage       branch coverage of src/; fails below 92 %
 # make docs           the documentation as a site, in docs/_build/html; runs the tutorials
 # make test-wheel     build wheel and sdist, check them, and run each in an empty environment
+# make release-check  test-wheel, its size, and the README's snippets with the installed wheel
 # make test-oldest    layer and model tests with the oldest versions that pyproject.toml allows
 # make test-newest    the same with the newest versions there are; both install torch with CUDA, 3 GB
 # make constraints    pin all packages, with hashes; UPGRADE=--upgrade for newer versions
@@ -20,7 +21,7 @@ BIN := .venv/bin
 WORKERS ?= logical
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: run test pytest paper bench test-slow coverage docs test-wheel test-oldest test-newest constraints \
+.PHONY: run test pytest paper bench test-slow coverage docs test-wheel release-check test-oldest test-newest constraints \
 	lint clean
 
 run: .venv/installed
@@ -68,6 +69,12 @@ test-wheel: .venv/installed-for-development
 	$(try_installed)
 	.venv-empty/bin/pip install -q --force-reinstall --no-deps --no-build-isolation dist/*.tar.gz
 	$(try_installed)
+
+release-check: test-wheel
+	test $$(cat dist/*.whl | wc -c) -le 3000000
+	.venv-empty/bin/pip install -q --force-reinstall --no-deps dist/*.whl
+	rm -rf dist/snippets && mkdir dist/snippets
+	cd dist/snippets && PYTHONPATH= ../../.venv-empty/bin/python ../../tests/helpers/readme.py
 
 define try_installed
 cd dist && PYTHONPATH= ../.venv-empty/bin/crossgcn --version

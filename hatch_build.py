@@ -44,6 +44,8 @@ def make_links_absolute(text: str, repository: str) -> str:
             return f"[{words}]({repository}{target})"
         return f"{image}[{words}]({repository}/{'raw' if image else 'blob'}/HEAD/{target})"
 
+    text = re.sub(r"<picture>.*?(<img [^>]*>)</picture>", r"\1", text, flags=re.DOTALL)
+    text = re.sub(r'<img alt="([^"]*)" src="([^"]*)">', r"![\1](\2)", text)
     pattern = r"(?P<code>```.*?```)|(?P<image>!?)\[(?P<words>[^\]]*)\]\((?P<target>[^)\s]+)\)"
     return re.sub(pattern, rewrite, text, flags=re.DOTALL)
 

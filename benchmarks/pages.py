@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.__main__ import BENCHMARKS
-from benchmarks.counties import counties_markdown, cross_markdown, node_markdown, write_cross
 from benchmarks.real_graphs import brief_markdown, ebm_markdown, read_records, scores_markdown
 from benchmarks.records import markdown_of
 
@@ -22,14 +21,11 @@ RESULTS = PROJECT / "results"
 
 def render() -> Iterator[tuple[Path, str]]:
     """Yield each page with its updated text."""
-    counties, real = read("counties"), read_records(RESULTS / "real")
+    real = read_records(RESULTS / "real")
     blocks = {
         "README.md": {
-            "cross": cross_markdown(counties),
-            "counties": counties_markdown(counties),
             "real graphs": brief_markdown(real),
         },
-        "docs/explanations.md": {"node": node_markdown(counties)},
         "docs/real_graphs.md": {
             "real graphs": scores_markdown(real),
             "ebm": ebm_markdown(read_records(RESULTS / "real" / "ebm")),
@@ -66,4 +62,3 @@ def replace_block(text: str, name: str, content: str) -> str:
 if __name__ == "__main__":
     for path, text in render():
         path.write_text(text, encoding="utf-8")
-    write_cross(PROJECT / "docs" / "figures" / "county-cross.png", read("counties"))

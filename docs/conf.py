@@ -15,6 +15,8 @@ import crossgcn
 
 DOCS = Path(__file__).resolve().parent
 REPOSITORY = os.environ.get("CROSSGCN_REPOSITORY", "").rstrip("/")
+PICTURE = r'<picture><source [^>]*srcset="([^"]*)"><img alt="([^"]*)" src="([^"]*)"></picture>'
+SCHEMES = r"![\2](\3){.only-light}\n![\2](\1){.only-dark}"
 LOGGER = logging.getLogger(__name__)
 
 project = "crossgcn"
@@ -30,6 +32,7 @@ html_math_renderer = "mathml"
 html_show_sphinx = html_show_copyright = html_copy_source = False
 
 myst_fence_as_directive = ["math"]
+myst_enable_extensions = ["dollarmath", "attrs_inline"]
 myst_heading_anchors = 3
 highlight_language = "text"
 
@@ -71,6 +74,7 @@ def link_to_the_repository(app: Any, page: str, source: list[str]) -> None:
         app.env.note_dependency(str(DOCS.parent / "README.md"))
         readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
         readme = re.sub(r"\]\((?!\w+://|#|docs/)", "](../", readme).replace("](docs/", "](")
+        readme = re.sub(PICTURE, SCHEMES, readme).replace("docs/figures/", "figures/")
         source[0] = source[0].replace("<!-- README.md -->", readme)
 
     def rewrite(link: re.Match[str]) -> str:

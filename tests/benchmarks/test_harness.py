@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.counties import draw_cross
 from benchmarks.harness import (
     Check,
     Measurement,
@@ -20,7 +19,7 @@ from benchmarks.harness import (
     interleave,
     ratio_of,
 )
-from benchmarks.pages import read, render
+from benchmarks.pages import render
 from crossgcn import WorkFailed
 
 
@@ -103,13 +102,3 @@ def test_every_benchmark_of_a_cpu_runs(name: str) -> None:
 def test_the_pages_are_those_of_the_records() -> None:
     for path, text in render():
         assert path.read_text() == text, f"{path.name}: run python -m benchmarks.pages"
-
-
-def test_the_picture_of_a_cross_shows_every_cell_of_the_record() -> None:
-    cross = read("counties")["cross"]
-    drawn = {
-        text.get_position(): text.get_text() for text in draw_cross({"cross": cross}).axes[0].texts
-    }
-    assert len(drawn) == np.count_nonzero(np.asarray(cross["counts"]) >= 5)
-    for (row, column), text in drawn.items():
-        assert float(text) == pytest.approx(100 * cross["means"][row][column], abs=0.051)

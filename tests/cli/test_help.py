@@ -3,12 +3,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from conftest_fixtures import Command
 
+from crossgcn import __version__
 from crossgcn.cli.app import COMMANDS, PURPOSE
 from crossgcn.models.catalogue import PRESETS
 from crossgcn.training.config import RunConfig
@@ -43,7 +43,7 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
 def test_python_dash_m_is_the_command() -> None:
     command = [sys.executable, "-m", "crossgcn", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == f"crossgcn {version('crossgcn')}\n"
+    assert done.stdout == f"crossgcn {__version__}\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
