@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console, Group, RenderableType
 
-from crossgcn.reports.format import make_table
+from crossgcn.reports.format import change_text, make_table, number_text, spread_text
 from crossgcn.reports.terminal.compare import comparison_screen, training_screen
 
 SHARED = {
@@ -129,3 +129,14 @@ def test_black_boxes_stand_below_a_line() -> None:
     assert "Below the gap: black boxes." in lines
     glass = SHARED | {"baseline": "linear", "models": models[:1]}
     assert "Below the gap: black boxes." not in rendered(comparison_screen(glass))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (88.0, "88"), (54321.7, "54,322"), (0.03145, "0.03145"), (-2.5, "-2.500")],
+)
+def test_numbers_are_written_as_people_write_them(value: float, text: str) -> None:
+    assert number_text(value) == text
+    assert number_text(float("nan")) == "nan" and number_text(float("inf")) == "inf"
+    assert spread_text("rmse", 54321.2, 1234.5) == "54,321 ± 1,234"
+    assert change_text("mae", 0.01234) == "+0.0123"

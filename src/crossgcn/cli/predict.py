@@ -58,7 +58,7 @@ def predict(
         from crossgcn.data.files import write_table
         from crossgcn.experiments.predict import predict_nodes
         from crossgcn.experiments.run_folder import open_run, refuse_overwriting
-        from crossgcn.reports.format import count
+        from crossgcn.reports.format import count, number_text
         from crossgcn.training.calibration import ASSUMPTION
 
         refuse_overwriting(run, out)
@@ -99,16 +99,15 @@ def predict(
         "scored": predictions.scored,
         "out": str(out),
     }
-    form = "{:>10.4g}" if is_number else "{:>7,}"
     parts: list[Any] = [f"{count(len(frame), 'node')} written to {out}"]
-    parts += [f"  {form.format(number)}  {name}" for name, number in counts.items()]
+    parts += [f"  {number_text(number):>10}  {name}" for name, number in counts.items()]
     if predictions.scored is not None:
         parts.append(scored_table(predictions.scored))
     if interval is not None:
         sizes = frame["upper"] - frame["lower"] if is_number else frame["set"].str.count("; ") + 1
         mean, what = float(sizes.mean()), "width" if is_number else "number of classes"
         words = f"{'intervals' if is_number else 'sets'} hold {interval:g} % of the truths"
-        parts.append(Text(f"{words}; their mean {what} is {mean:.4g}. {ASSUMPTION}"))
+        parts.append(Text(f"{words}; their mean {what} is {number_text(mean)}. {ASSUMPTION}"))
         summary["interval"] = {"percent": interval, "mean_size": mean, "assumption": ASSUMPTION}
     print_answer(summary, parts, as_json)
 

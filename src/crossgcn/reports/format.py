@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from math import floor, log10
+from math import floor, isfinite, log10
 from typing import Any
 
 import numpy as np
@@ -36,13 +36,16 @@ _BAR = 12
 
 
 def number_text(value: float, digits: int = 4, sign: str = "") -> str:
-    """Return a number as people write it: ``54,321``, ``0.0759``, ``12.34``; never ``5.4e+04``."""
-    return f"{value:{sign},.{_decimals(value, digits)}f}"
+    """Return a number as people write it: ``54,321``, ``0.0759``, ``12``; never ``5.4e+04``."""
+    decimals = 0 if value % 1 == 0 else _decimals(value, digits)
+    return f"{value:{sign},.{decimals}f}"
 
 
 def _decimals(value: float, digits: int) -> int:
     """Return how many decimal places show so many digits of a number."""
-    return max(0, min(12, digits - 1 - floor(log10(abs(value))))) if value else digits - 1
+    if not value or not isfinite(value):
+        return digits - 1
+    return max(0, min(12, digits - 1 - floor(log10(abs(value)))))
 
 
 def metric_title(name: str) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 from crossgcn.data.tables.labels import read_labels
 from crossgcn.data.tables.problems import CheckedTables, Problem, show_file, show_name
 from crossgcn.errors import few
-from crossgcn.reports.format import Summary, count, make_table
+from crossgcn.reports.format import Summary, count, make_table, number_text
 
 if TYPE_CHECKING:
     from crossgcn.data.tables.graph import TableGraph
@@ -141,7 +141,10 @@ def _target_lines(balance: Summary, edges: Sequence[Summary]) -> Iterator[str]:
     unlabelled = balance["nodes"] - balance["labelled"]
     rest = f"; {count(unlabelled, 'node')} without a label" if unlabelled else ""
     if "mean" in balance:
-        yield "numbers: {min:g} to {max:g}, mean {mean:.4g}, sd {sd:.4g}".format(**balance) + rest
+        least, most, mean, sd = (
+            number_text(balance[each]) for each in ("min", "max", "mean", "sd")
+        )
+        yield f"numbers: {least} to {most}, mean {mean}, sd {sd}{rest}"
     elif balance.get("classes"):
         classes = [
             f"{show_name(each['name'])} {each['nodes']:,} ({100 * each['share']:.0f}\u00a0%)"
