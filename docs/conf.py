@@ -17,6 +17,7 @@ DOCS = Path(__file__).resolve().parent
 REPOSITORY = os.environ.get("CROSSGCN_REPOSITORY", "").rstrip("/")
 PICTURE = r'<picture><source [^>]*srcset="([^"]*)"><img alt="([^"]*)" src="([^"]*)"></picture>'
 SCHEMES = r"![\2](\3){.only-light}\n![\2](\1){.only-dark}"
+os.environ["MATPLOTLIBRC"] = str(DOCS / "matplotlibrc")
 LOGGER = logging.getLogger(__name__)
 
 project = "crossgcn"
@@ -37,6 +38,7 @@ myst_heading_anchors = 3
 highlight_language = "text"
 
 nb_execution_mode = "force"
+nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 240
 nb_merge_streams = True
