@@ -70,14 +70,15 @@ def setup(app: Any) -> dict[str, bool]:
 def link_to_the_repository(app: Any, page: str, source: list[str]) -> None:
     """Turn links to files outside ``docs`` into links to the repository, or into words.
 
-    The start page is README.md, whose links are relative to the checkout.
+    The start page is README.md, and the changelog CHANGELOG.md; their links are relative to the
+    checkout.
     """
-    if page == "index":
-        app.env.note_dependency(str(DOCS.parent / "README.md"))
-        readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    if file := {"index": "README.md", "changelog": "CHANGELOG.md"}.get(page):
+        app.env.note_dependency(str(DOCS.parent / file))
+        readme = (DOCS.parent / file).read_text(encoding="utf-8")
         readme = re.sub(r"\]\((?!\w+://|#|docs/)", "](../", readme).replace("](docs/", "](")
         readme = re.sub(PICTURE, SCHEMES, readme).replace("docs/figures/", "figures/")
-        source[0] = source[0].replace("<!-- README.md -->", readme)
+        source[0] = source[0].replace(f"<!-- {file} -->", readme)
 
     def rewrite(link: re.Match[str]) -> str:
         path = ((DOCS / page).parent / link["path"]).resolve()
