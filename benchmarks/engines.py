@@ -39,7 +39,7 @@ LITTLE = 256
 
 def measure(options: Options) -> Measurement:
     """Measure DuckDB on large tables, and Spark on smaller ones."""
-    large, small = (200_000, 5_000_000), (20_000, 80_000)
+    large, small = (1_000_000, 20_000_000), (20_000, 80_000)
     if options.quick:
         large, small = (5_000, 50_000), (1_000, 4_000)
     found = Measurement()

@@ -30,6 +30,7 @@ pytest.importorskip("duckdb")
 
 QUICK = ("--num-splits", 1, "--bags", 2, "--epochs", 2, "--device", "cpu")
 FILE = Path("columns.parquet")
+DIRECTED = TableChoices(target="buys", split_column="part", directed=("neighbours",))
 
 
 @pytest.fixture
@@ -61,12 +62,12 @@ def test_labels_roles_edges_and_columns_come_back(
         tables.loc[7, "paid"] = np.nan
         choices = TableChoices(target="paid", ignored=("part", "buys"))
     elif case == "directed":
-        more = {"directed": True, "hops": 3}
+        more = {"hops": 3, "choices": DIRECTED}
     elif case == "no-target":
         choices = TableChoices(ignored=("part",))
     tables.to_parquet("nodes.parquet")
     monkeypatch.setattr(hop_file, "GROUP_BYTES", 40_000)
-    store(choices, **more)
+    store(**{"choices": choices, **more})
     assert pq.ParquetFile(FILE).num_row_groups > 1
     found = read_hop_file(FILE)
     by_id = tables.set_index("id").loc[list(found.ids)]
@@ -159,9 +160,9 @@ def changed(table: pa.Table, change: str) -> pa.Table:
     if change == "rows":
         return table.slice(1)
     if change == "neighbour":
-        near = table["rows of neighbours"].to_pylist()
+        near = table["rows of friends"].to_pylist()
         near[5] = [400]
-        place = table.schema.get_field_index("rows of neighbours")
+        place = table.schema.get_field_index("rows of friends")
         field = table.schema.field(place)
         return table.set_column(place, field, pa.array(near, field.type))
     said = json.loads(table.schema.metadata[KEY])
@@ -178,7 +179,7 @@ WRONG = {
     "infinite": r"row 6, column age: -inf is not a finite number",
     "column": r"age.*write it again",
     "rows": r"rows were removed or added; write it again",
-    "neighbour": r"column rows of neighbours: holds a row that does not exist",
+    "neighbour": r"column rows of friends: holds a row that does not exist",
     "said": r"the description of the columns was changed",
     "version": r"was written by another version of crossgcn",
 }
@@ -246,7 +247,7 @@ def test_names_of_nodes_come_back_and_two_columns_of_one_name_are_refused(
 
 def test_other_parquet_is_a_table_of_nodes(tables: pd.DataFrame, crossgcn: Command) -> None:
     store()
-    frame = pd.read_parquet(FILE).drop(columns=["rows of neighbours", "weights of neighbours"])
+    frame = pd.read_parquet(FILE).drop(columns=["rows of friends", "weights of friends"])
     frame.to_parquet("plain.parquet")  # pandas keeps the names alone
     done = crossgcn("train", "plain.parquet", *QUICK, "--out", "run")
     assert done.returncode == 2

@@ -17,6 +17,7 @@ COMMANDS = {
     "check": "Show how tables are read, and their problems.",
     "explain": "List the terms that drive each class or one node's score.",
     "predict": "Write predictions for nodes, with probabilities.",
+    "export": "Write a model as an SQL query or an ONNX graph.",
     "report": "Write one HTML file about a run.",
     "hops": "Compute columns of neighbours in DuckDB or Spark.",
     "data": "List the datasets, or fetch one.",

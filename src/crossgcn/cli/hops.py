@@ -7,8 +7,7 @@ from pathlib import Path
 
 from crossgcn.cli.options import JSON, argument, available_cores, option
 from crossgcn.cli.running import print_answer, print_line, status
-from crossgcn.cli.tables import ColumnOptions, parse_edges
-from crossgcn.errors import BadInput
+from crossgcn.cli.tables import ColumnOptions, name_edges
 
 _TABLE = "a table file, a folder of Parquet, file.duckdb::TABLE or spark://HOST:7077::TABLE"
 
@@ -16,15 +15,14 @@ _TABLE = "a table file, a folder of Parquet, file.duckdb::TABLE or spark://HOST:
 def hops(
     nodes: str = argument(f"Table of nodes: {_TABLE}.", "NODES", default=...),
     edges: list[str] = argument(
-        "Table of edges, likewise, in the same engine.", "EDGES", default=...
+        "Table of edges, likewise, in the same engine; or several, as NAME=EDGES.",
+        "[NAME=]EDGES...",
+        default=...,
     ),
     out: Path = option("Parquet file to write, for crossgcn train.", metavar="FILE", default=...),
     *,
     columns: ColumnOptions,
     num_hops: int = option("Hops to neighbours (default 2).", "--hops", min=1, max=10, default=2),
-    directed: bool = option(
-        "Keep in-neighbours and out-neighbours apart.", "--directed", default=False
-    ),
     memory: int = option(
         "Memory of DuckDB in MiB (default 4096); more goes to disk.", min=256, default=4096
     ),
@@ -42,21 +40,14 @@ def hops(
     """
     from crossgcn.graph.hop_file import write_hops
 
-    (table_of_edges, *others), named = edges, isinstance(parse_edges(edges), dict)
-    if others or named:
-        raise BadInput(
-            f"{(others or edges)[0]}: hops reads one table of edges, without a name; crossgcn "
-            "train reads several from files"
-        )
-
     with status("opening the tables") as spinner:
         table = write_hops(
             nodes,
-            table_of_edges,
+            name_edges(edges) or {},
             out=out,
             choices=columns.choices(),
             hops=num_hops,
-            directed=directed,
+            through=columns.tables_through(),
             memory_limit=memory << 20,
             threads=available_cores(),
             scratch=scratch,
@@ -71,7 +62,8 @@ def hops(
         "columns": plan.num_columns,
         "hops": plan.hops,
         "directed": plan.directed,
-        "weighted": table.plan.relations[0].edge_weight is not None,
+        "weighted": any(each.edge_weight is not None for each in table.plan.relations),
+        "relations": [each.title for each in table.plan.relations],
         "target": table.plan.target,
         "classes": list(table.classes),
         "bytes": num_bytes,

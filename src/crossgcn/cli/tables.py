@@ -52,6 +52,16 @@ class ColumnOptions:
         "Prefix of neighbours' columns (default neighbours).", metavar="WORD"
     )
 
+    directed: str | None = option(
+        "Relations whose edges have a direction (neighbours: the one without a name).",
+        metavar="NAMES",
+    )
+    through: list[str] | None = option(
+        "Table of nodes and things, such as planes and routes: nodes that share one are "
+        "neighbours. May be repeated.",
+        metavar="NAME=FILE",
+    )
+
     def given(self) -> dict[str, Any]:
         """Return the options that the user gave."""
         return {name: value for name, value in asdict(self).items() if value is not None}
@@ -68,6 +78,13 @@ class ColumnOptions:
             given["ignored" if name == "ignore" else name] = kept
         given.pop("through", None)
         return TableChoices(**given)
+
+    def tables_through(self) -> dict[str, str]:
+        """Return the tables of nodes and things, by name."""
+        named = name_edges(self.through or [])
+        if isinstance(named, str):
+            raise BadInput(f"--through {named}: give it a name, such as --through visits={named}")
+        return named or {}
 
     def command(self, name: str, nodes: str | Path, edges: Words, *more: str) -> str:
         """Return the command line of another command on the same tables, with the same options."""
@@ -93,22 +110,6 @@ class TableOptions(ColumnOptions):
     unknown_ids: Literal["refuse", "drop"] | None = option(
         "Edges to unknown ids (default refuse).", metavar="refuse|drop"
     )
-    directed: str | None = option(
-        "Relations whose edges have a direction (neighbours: the one without a name).",
-        metavar="NAMES",
-    )
-    through: list[str] | None = option(
-        "Table of nodes and things, such as planes and routes: nodes that share one are "
-        "neighbours. May be repeated.",
-        metavar="NAME=FILE",
-    )
-
-    def tables_through(self) -> dict[str, Path]:
-        """Return the tables of nodes and things, by name."""
-        named = parse_edges(self.through or [])
-        if isinstance(named, Path):
-            raise BadInput(f"--through {named}: give it a name, such as --through visits={named}")
-        return named or {}
 
 
 RARE_OPTIONS = {
@@ -136,25 +137,33 @@ class Dataset:
     hop_table: HopTable | None = None
 
 
-def parse_edges(words: Words) -> Path | dict[str, Path] | None:
+def name_edges(words: Words) -> str | dict[str, str] | None:
     """Read the tables of edges that a command names: one, or several by the name of the relation.
 
     A word that is a file is no name and file, even with ``=`` in it.
     """
-    named: dict[str, Path] = {}
+    named: dict[str, str] = {}
     for word in words or ():
-        name, equals, file = word.partition("=")
+        name, equals, table = word.partition("=")
         if not equals or Path(word).exists():
             if len(words or ()) == 1:
-                return Path(word)
+                return word
             raise BadInput(
                 f"{word} has no name: with several tables of edges give each one, such as "
                 f"{Path(word).stem}={word}"
             )
         if name in named:
             raise BadInput(f"two relations are called {name!r}; give each a name of its own")
-        named[name] = Path(file)
+        named[name] = table
     return named or None
+
+
+def parse_edges(words: Words) -> Path | dict[str, Path] | None:
+    """Read the files of edges that a command names."""
+    named = name_edges(words)
+    if isinstance(named, str):
+        return Path(named)
+    return None if named is None else {name: Path(file) for name, file in named.items()}
 
 
 def absolute_words(words: Words) -> list[str] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import escape
@@ -24,7 +24,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from numpy.typing import NDArray
 
 from crossgcn.data.relations import Relation
 from crossgcn.data.tables.cells import MOST_WEIGHT, quote
@@ -47,27 +46,31 @@ CONNECT_SECONDS = 10.0
 SAMPLE_ROWS = 10_000
 """Number of edges from which the columns of both ends are inferred."""
 
+_ENDS, _POSITIONS = ("first", "second"), ("source", "target")
+
 
 def load_engine_tables(
     nodes: str,
-    edges: str,
+    edges: str | Mapping[str, str],
     choices: TableChoices,
+    through: Mapping[str, str] | None = None,
     *,
-    directed: bool,
     memory_limit: int,
     threads: int,
     scratch: Path,
     show: Callable[[str], None],
 ) -> TableGraph:
-    """Load a table of nodes and one of edges as a graph.
+    """Load a table of nodes and tables of edges as a graph.
+
+    Columns that describe edges are encoded in memory, all else about edges is done by the engine.
 
     Args:
         nodes: A table file, a folder of Parquet, ``file.duckdb::table``,
             ``spark://host:7077::table``, or ``spark://host:7077::/folder`` with Parquet files that
             every worker can read.
-        edges: Like ``nodes``, in the same engine.
+        edges: Like ``nodes``, in the same engine; one table, or several by name.
         choices: Roles of the columns; those not given are inferred.
-        directed: Keep the direction of edges.
+        through: Tables of nodes and things that nodes share, by name.
         memory_limit: Memory limit of DuckDB in bytes; larger computations spill to disk.
         threads: Number of DuckDB's threads.
         scratch: Folder for temporary files; Spark workers must reach it under the same path.
@@ -77,11 +80,17 @@ def load_engine_tables(
         BadInput: If a table or its engine is missing or cannot be used.
         WorkFailed: If the engine fails.
     """
-    servers = {_server_of(name) for name in (nodes, edges)}
+    named = {choices.relation.strip(): edges} if isinstance(edges, str) else dict(edges)
+    for name in through or {}:
+        if name in named:
+            raise BadInput(f"two relations are called {name!r}; give each a name of its own")
+    named |= through or {}
+    places = [nodes, *named.values()]
+    servers = {_server_of(name) for name in places}
     if len(servers) > 1:
         raise BadInput(
-            f"{nodes} and {edges} are in different places; give both tables of one Spark cluster, "
-            "or neither"
+            f"{' and '.join(places)} are in different places; give all tables of one Spark "
+            "cluster, or none"
         )
     (server,) = servers
     if not scratch.is_dir():
@@ -92,21 +101,32 @@ def load_engine_tables(
         with connected as backend:
             engine = Engine(server, backend, folder)
             show("reading the nodes")
-            rows_of_nodes, rows_of_edges = engine.open(nodes, "nodes"), engine.open(edges, "edges")
-            sample = _read(engine, rows_of_edges.limit(SAMPLE_ROWS), edges, "edges")
-            table = _read(engine, rows_of_nodes, nodes, "nodes")
-            plan = make_plan(table, sample, choices, edge_columns=False)
-            tables = CheckedTables(table, None, plan)
+            table = _read(engine, engine.open(nodes, "nodes"), nodes, "nodes")
+            rows, samples = dict[str, Any](), dict[str, Table]()
+            for number, (name, place) in enumerate(named.items()):
+                rows[name] = engine.open(place, f"edges-{number}")
+                few = rows[name].limit(SAMPLE_ROWS)
+                samples[name] = _read(engine, few, place, f"edges-{number}")
+            plan = make_plan(table, samples, choices, through or ())
+            described = {each.name for each in plan.relations if each.features}
+            if described:
+                for number, name in enumerate(named):
+                    if name in described:
+                        samples[name] = _read(engine, rows[name], named[name], f"edges-{number}")
+                plan = make_plan(table, samples, choices, through or ())
+            tables = CheckedTables(table, {name: samples[name] for name in described}, plan)
             refuse_errors(tables)
             show("reading the edges")
             ids = table.frame[plan.id_column].tolist()
-            (columns,) = plan.relations
-            edge_index, weights = number_edges(engine, rows_of_edges, edges, columns, ids, directed)
+            in_memory = {each.plan.name: each for each in tables.relations}
+            relations = [
+                in_memory[each.name].relation()
+                if each.name in described
+                else number_edges(engine, rows[each.name], named[each.name], each, ids)
+                for each in plan.relations
+            ]
     show("encoding the nodes")  # after DuckDB has released its memory
-    edge_weight = None if columns.edge_weight is None else weights
-    weight = None if edge_weight is None else torch.from_numpy(edge_weight)
-    ends = torch.from_numpy(edge_index)
-    return encode_graph(tables, [Relation(plan.relation, ends, weight, directed)])
+    return encode_graph(tables, relations)
 
 
 def _server_of(name: str) -> str | None:
@@ -129,16 +149,12 @@ def _read(engine: Engine, table: ir.Table, name: str, role: str) -> Table:
 
 
 def number_edges(
-    engine: Engine,
-    edges: ir.Table,
-    name: str,
-    plan: RelationPlan,
-    ids: Sequence[str],
-    directed: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return unique edges as row numbers of their ends ``[2, edges]``, and their mean weights.
+    engine: Engine, edges: ir.Table, name: str, plan: RelationPlan, ids: Sequence[str]
+) -> Relation:
+    """Return unique edges by the row numbers of their ends, with their mean weights.
 
-    Self-loops are removed. Undirected edges have the lower row number first.
+    Self-loops are removed. Undirected edges have the lower row number first. Of nodes that share
+    things, the second end is the number of the thing.
     """
     import ibis
 
@@ -147,22 +163,20 @@ def number_edges(
         written = edges[plan.edge_weight]
         cast = written.try_cast if written.type().is_string() else written.cast
         weight = cast("float64")
-    rows = pa.table({"node": np.arange(len(ids)), "id": pa.array(ids, pa.string())})
-    numbered = engine.write(rows, "ids")
     ends = [edges[column].cast("string") for column in columns]
+    things, tables = None, [_number(engine, ids, "ids")] * 2
+    if plan.through:
+        found = engine.compute(edges.select(thing=ends[1]).distinct(), "things")["thing"]
+        things = tuple(sorted(each for each in found.to_pylist() if each and each.strip()))
+        tables[1] = _number(engine, things, "numbered-things")
     found = edges.select(first=ends[0], second=ends[1], weight=weight)
-    for end, position in (("first", "source"), ("second", "target")):
-        side = numbered.select(id="id", **{position: "node"})
+    for end, position, table in zip(_ENDS, _POSITIONS, tables, strict=True):
+        side = table.select(id="id", **{position: "node"})
         found = found.left_join(side, [(end, "id")]).drop("id")
-    source, target = found.source, found.target
-    if not directed:
-        is_descending = found.source > found.target
-        source = is_descending.ifelse(found.target, found.source)
-        target = is_descending.ifelse(found.source, found.target)
     fits = (found.weight >= 0) & (found.weight <= MOST_WEIGHT)
     mean = fits.fill_null(False).ifelse(found.weight, np.nan).mean().cast("float32")
-    pairs = found.group_by(source=source, target=target)
-    unique = engine.compute(pairs.aggregate(weight=mean), "unique")
+    is_directed = plan.directed or plan.through
+    unique = engine.compute(unique_edges(found, is_directed, weight=mean), "unique")
     if unique["source"].null_count or unique["target"].null_count:
         _refuse_unknown_ends(engine, found, name, columns)
     weights = unique["weight"].to_numpy()
@@ -173,13 +187,36 @@ def number_edges(
             f"and {MOST_WEIGHT:g}; correct or delete them"
         )
     index = np.stack([unique["source"].to_numpy(), unique["target"].to_numpy()])
-    is_edge = index[0] != index[1]
-    return index[:, is_edge], weights[is_edge]
+    is_edge = (index[0] != index[1]) | plan.through
+    index, weights = index[:, is_edge], weights[is_edge]
+    given = None if plan.edge_weight is None else torch.from_numpy(weights)
+    return Relation(plan.title, torch.from_numpy(index), given, plan.directed, things=things)
+
+
+def _number(engine: Engine, names: Sequence[str], table: str) -> ir.Table:
+    rows = pa.table({"node": np.arange(len(names)), "id": pa.array(names, pa.string())})
+    return engine.write(rows, table)
+
+
+def unique_edges(edges: ir.Table, directed: bool, **values: Any) -> ir.Table:
+    """Return each edge once; undirected ones have the lower end first.
+
+    Args:
+        edges: A table with a ``source`` and a ``target``.
+        values: What is computed from parallel edges, by the name of its column.
+    """
+    source, target = edges.source, edges.target
+    if not directed:
+        is_descending = edges.source > edges.target
+        source = is_descending.ifelse(edges.target, edges.source)
+        target = is_descending.ifelse(edges.source, edges.target)
+    if not values:
+        return edges.select(source=source, target=target).distinct()
+    return edges.group_by(source=source, target=target).aggregate(**values)
 
 
 def _refuse_unknown_ends(engine: Engine, found: ir.Table, name: str, columns: list[str]) -> None:
-    positions = ("source", "target")
-    for column, end, position in zip(columns, ("first", "second"), positions, strict=True):
+    for column, end, position in zip(columns, _ENDS, _POSITIONS, strict=True):
         lost = found.filter(found[position].isnull())
         counted = lost.aggregate(value=lost[end].min(), number=lost.count())
         (some,) = engine.compute(counted, f"lost-{end}").to_pylist()
@@ -295,7 +332,7 @@ def _require(place: str, table: str, known: list[str], hint: str) -> None:
 @contextmanager
 def _duckdb(scratch: Path, memory_limit: int, threads: int) -> Iterator[Any]:
     """Connect to embedded DuckDB, which spills to disk beyond its memory limit."""
-    backend = _import_ibis("duckdb", "duckdb").duckdb.connect(
+    backend = import_ibis("duckdb", "ibis.backends.duckdb").duckdb.connect(
         memory_limit=f"{memory_limit >> 20}MiB",
         threads=threads,
         temp_directory=str(scratch / "spilled"),
@@ -310,7 +347,7 @@ def _duckdb(scratch: Path, memory_limit: int, threads: int) -> Iterator[Any]:
 @contextmanager
 def _spark(server: str) -> Iterator[Any]:
     _check_answers(server)
-    ibis = _import_ibis("pyspark", "spark")
+    ibis = import_ibis("pyspark", "ibis.backends.pyspark", extra="spark")
     from pyspark.sql import SparkSession
 
     is_ours = SparkSession.getActiveSession() is None
@@ -343,14 +380,15 @@ def _check_answers(server: str) -> None:
         ) from None
 
 
-def _import_ibis(package: str, extra: str) -> Any:
+def import_ibis(*modules: str, extra: str = "duckdb") -> Any:
+    """Return Ibis after importing some modules, or raise an error that names the extra."""
     try:
         with _hiding_deprecations():
-            import_module(package)
-            import_module(f"ibis.backends.{package}")
+            for module in modules:
+                import_module(module)
     except ImportError as error:
         raise BadInput(
-            f"this needs Ibis and {package} ({error}); pip install 'crossgcn[{extra}]'"
+            f"this needs Ibis and {extra} ({error}); pip install 'crossgcn[{extra}]'"
         ) from None
     return import_module("ibis")
 

@@ -94,7 +94,7 @@ def class_scores(
 
 def _hop_columns(model: CrossHops, data: Data) -> HopColumns:
     relations, hops = relations_of(data), model.plan.hops
-    return HopColumns(data.x, relations, hops=hops, smoothing=model.smoothing)
+    return HopColumns(data.x.double(), relations, hops=hops, smoothing=model.smoothing)
 
 
 def score_nodes(

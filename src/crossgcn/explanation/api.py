@@ -83,7 +83,7 @@ def explain(
     if isinstance(model, RunFolder):
         if any(each is not None for each in (feature_names, classes, node_index)):
             raise BadInput("a run knows its names: give tables, node and contrast only")
-        network, graph, names = model.saved.model, model.data, _names_of_run(model)
+        network, graph, names = model.saved.model, model.data, names_of_run(model)
         labels = model.labels(network)
         if data is not None:
             fitted = graph, labels
@@ -162,7 +162,7 @@ def can_be_explained(model: nn.Module) -> bool:
     return False
 
 
-def _names_of_run(run: RunFolder) -> Names:
+def names_of_run(run: RunFolder) -> Names:
     """Return what a run calls its inputs, scores and nodes."""
     preprocess = run.saved.preprocess
     space = preprocess.space or FeatureSpace.unnamed(run.data.x.size(1))

@@ -89,10 +89,7 @@ class HopExplainer:
         The terms are fitted on all nodes, or on a sample of a large graph. More than
         ``most_nodes`` further nodes are left out: explain some of them.
         """
-        nodes = np.arange(self._num_fitted)
-        if len(nodes) > self.most_nodes:
-            sample = np.random.default_rng(0).choice(nodes, self.most_nodes, replace=False)
-            nodes = np.unique(sample)
+        nodes = self.fitted_nodes()
         fitted = len(nodes)
         if len(further) <= self.most_nodes:
             nodes = np.append(nodes, np.setdiff1d(np.array(further, np.int64), nodes))
@@ -117,6 +114,14 @@ class HopExplainer:
             num_unlisted=terms.num_unlisted,
             num_fitted=fitted,
         )
+
+    def fitted_nodes(self) -> Ints:
+        """Return the nodes that terms are fitted on."""
+        nodes = np.arange(self._num_fitted)
+        if len(nodes) <= self.most_nodes:
+            return nodes
+        sample = np.random.default_rng(0).choice(nodes, self.most_nodes, replace=False)
+        return np.unique(sample)
 
     def inputs(self, nodes: Ints) -> Floats:
         """Return the standardised columns of some nodes."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,19 +21,25 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 from torch_geometric.data import Data
 
 from crossgcn.data.engines import load_engine_tables
-from crossgcn.data.features import Preprocess
+from crossgcn.data.features import FeatureSpace, Preprocess
 from crossgcn.data.files import replacing
 from crossgcn.data.graph import ROLE_NAMES
-from crossgcn.data.relations import NEIGHBOURS, Relation, relations_of
-from crossgcn.data.tables.graph import TableGraph, describe_encoding, read_encoding
+from crossgcn.data.relations import Relation, join_edges, relations_of, shape_of
+from crossgcn.data.tables.graph import (
+    TableGraph,
+    describe_encoding,
+    read_edge_encoders,
+    read_encoding,
+)
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.read import PARQUET, reporting_damage
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.graph.hops import HopColumns, HopPlan, named
+from crossgcn.graph.hops import HopColumns, HopPlan, as_tuples, named
 
 KEY, CHECKSUM = b"crossgcn", b"crossgcn sha256"
 """Keys of the schema's metadata: the description of the columns, and its SHA-256."""
@@ -41,7 +47,7 @@ KEY, CHECKSUM = b"crossgcn", b"crossgcn sha256"
 GROUP_BYTES = 64 << 20
 """Size of a row group, which is copied at once."""
 
-_VERSION, _NEIGHBOURS, _WEIGHTS = 3, "rows of neighbours", "weights of neighbours"
+_VERSION, _LISTS = 4, ("rows of ", "weights of ", "edges of ")
 _REMEDY = "write it again: crossgcn hops NODES EDGES --out FILE.parquet"
 
 
@@ -60,18 +66,18 @@ class HopTable(TableGraph):
     @property
     def columns(self) -> HopPlan:
         """The columns of each node in the file."""
-        directed = self.data.get("directed") is True
-        return HopPlan(len(self.encoder.space), self.hops, directed=directed)
+        shape = as_tuples(shape_of(relations_of(self.data)))
+        return HopPlan(len(self.encoder.space), self.hops, **shape)
 
 
 def write_hops(
     nodes: str,
-    edges: str,
+    edges: str | Mapping[str, str],
     *,
     out: Path | str,
     choices: TableChoices | None = None,
+    through: Mapping[str, str] | None = None,
     hops: int = 2,
-    directed: bool = False,
     memory_limit: int = 4 << 30,
     threads: int = 1,
     scratch: Path | str | None = None,
@@ -82,7 +88,6 @@ def write_hops(
     Args:
         out: The Parquet file to write. Only an earlier file of ``crossgcn hops`` is overwritten.
         hops: Number of hops of the neighbourhoods.
-        directed: Keep in-neighbours and out-neighbours apart.
         scratch: By default the folder of ``out``. This and the other arguments are those of
             :func:`~crossgcn.data.engines.load_engine_tables`.
 
@@ -101,7 +106,7 @@ def write_hops(
         nodes,
         edges,
         choices or TableChoices(),
-        directed=directed,
+        through,
         memory_limit=memory_limit,
         threads=threads,
         scratch=out.absolute().parent if scratch is None else Path(scratch),
@@ -118,7 +123,7 @@ def write_hops(
 
 def _write_file(table: HopTable, columns: Tensor) -> None:
     """Write the file at ``table.path``, atomically."""
-    relations = [named(each) for each in relations_of(table.data)]
+    relations = [named(each, features=True) for each in relations_of(table.data)]
     names = table.columns.name_columns(table.encoder.space.names, relations=relations)
     before, after = _describe_nodes(table), _list_neighbours(table)
     header = [*before.column_names, *names, *after.column_names]
@@ -132,7 +137,10 @@ def _write_file(table: HopTable, columns: Tensor) -> None:
         "version": _VERSION,
         "nodes": len(table.ids),
         "hops": table.hops,
-        "directed": table.columns.directed,
+        "relations": [
+            {"name": each.name, "directed": each.directed, "things": each.things}
+            for each in relations_of(table.data)
+        ],
         "preprocess": describe_encoding(table).to_json(),
     }
     text = json.dumps(content).encode()
@@ -174,16 +182,32 @@ def _describe_nodes(table: HopTable) -> pa.Table:
 
 
 def _list_neighbours(table: HopTable) -> pa.Table:
-    """Return the rows of each node's neighbours, and the weights of their edges."""
-    # Directed edges are sorted by target, undirected ones by source.
-    near, nodes = table.data.edge_index.numpy()[:: 1 if table.columns.directed else -1]
-    starts = np.searchsorted(nodes, np.arange(len(table.ids) + 1))
-    lists = {_NEIGHBOURS: near.astype(np.int32)}
-    if "edge_weight" in table.data:
-        lists[_WEIGHTS] = table.data.edge_weight.numpy()
-    return pa.table(
-        {name: pa.LargeListArray.from_arrays(starts, cells) for name, cells in lists.items()}
-    )
+    """Return the rows of each node's neighbours, and weights and columns of their edges."""
+    lists = dict[str, pa.Array]()
+    for each in relations_of(table.data):
+        # Directed edges are sorted by target, others by source.
+        near, nodes = each.edge_index.numpy()[:: 1 if each.directed else -1]
+        starts = np.searchsorted(nodes, np.arange(len(table.ids) + 1))
+        cells = {_rows_of(each.name): near.astype(np.int32)}
+        if each.edge_weight is not None:
+            cells[_weights_of(each.name)] = each.edge_weight.numpy()
+        for place, name in enumerate(each.space.names):
+            cells[_edges_of(each.name, name)] = each.edge_attr[:, [place]].toarray()[:, 0]
+        for name, values in cells.items():
+            lists[name] = pa.LargeListArray.from_arrays(starts, values)
+    return pa.table(lists)
+
+
+def _rows_of(relation: str) -> str:
+    return f"rows of {relation}"
+
+
+def _weights_of(relation: str) -> str:
+    return f"weights of {relation}"
+
+
+def _edges_of(relation: str, feature: str) -> str:
+    return f"edges of {relation}: {feature}"
 
 
 def is_hop_file(path: str | Path | None) -> bool:
@@ -214,32 +238,32 @@ def read_hop_file(path: Path) -> HopTable:
         encoder, plan = read_encoding(preprocess)
         features = encoder.space.names
         others = (plan.id_column, plan.name_column, plan.target, plan.split_column)
-        cells = parquet.read(columns=[*features, *filter(None, others), _NEIGHBOURS, _WEIGHTS])
+        listed = [name for name in parquet.schema_arrow.names if name.startswith(_LISTS)]
+        cells = parquet.read(columns=[*features, *filter(None, others), *listed])
         x = np.column_stack([cells[name].to_numpy() for name in features])
     for row, column in np.argwhere(~np.isfinite(x))[:1]:
         raise BadInput(
             f"{path}, row {row + 1}, column {features[column]}: {x[row, column]} is not a finite "
             f"number; {_REMEDY}"
         )
-    near, starts = _flatten(cells[_NEIGHBOURS])
-    if len(near) and not 0 <= near.min() <= near.max() < len(x):
-        raise BadInput(f"{path}, column {_NEIGHBOURS}: holds a row that does not exist; {_REMEDY}")
-    edges = near.astype(np.int64), np.repeat(np.arange(len(x)), np.diff(starts))
-    weights = None
-    if _WEIGHTS in cells.column_names:
-        weights = torch.from_numpy(_flatten(cells[_WEIGHTS])[0])
-    ends = torch.from_numpy(np.stack(edges if content["directed"] else edges[::-1]))
+    encoders = read_edge_encoders(preprocess)
+    relations = []
+    for described, columns in zip(content["relations"], plan.relations, strict=True):
+        of_edges = encoders.get(columns.name)
+        space = FeatureSpace((), ()) if of_edges is None else of_edges.space_of_edges
+        relations.append(_read_relation(path, cells, described, space))
+    is_plain = len(relations) == 1 and relations[0].is_plain
+    edges = join_edges(relations, len(x))
     data = Data(
         x=torch.from_numpy(x),
-        edge_index=ends,
-        edge_weight=weights,
+        edge_index=edges.edge_index,
+        edge_weight=edges.edge_weight,
         y=torch.full((len(x),), -1),
         num_classes=len(preprocess.classes),
         name=str(path),
-        directed=content["directed"] or None,
+        directed=edges.directed or None,
+        relations=None if is_plain else tuple(relations),
     )
-    if plan.relation != NEIGHBOURS:
-        data.relations = (Relation(plan.relation, ends, weights, content["directed"]),)
     if plan.target is not None:
         data.y = torch.from_numpy(_to_codes(cells[plan.target], preprocess.classes))
     if plan.split_column is not None:
@@ -253,8 +277,37 @@ def read_hop_file(path: Path) -> HopTable:
         encoder=encoder,
         plan=plan,
         problems=(),
+        edge_encoders=encoders,
         hops=content["hops"],
         path=path,
+    )
+
+
+def _read_relation(
+    path: Path, cells: pa.Table, described: dict[str, Any], space: FeatureSpace
+) -> Relation:
+    """Return the edges of a relation, as :func:`_list_neighbours` listed them."""
+    name, things = described["name"], described["things"]
+    near, starts = _flatten(cells[_rows_of(name)])
+    if len(near) and not 0 <= near.min() <= near.max() < len(things or cells):
+        raise BadInput(
+            f"{path}, column {_rows_of(name)}: holds a row that does not exist; {_REMEDY}"
+        )
+    edges = near.astype(np.int64), np.repeat(np.arange(len(cells)), np.diff(starts))
+    weights, attributes = None, None
+    if _weights_of(name) in cells.column_names:
+        weights = torch.from_numpy(_flatten(cells[_weights_of(name)])[0])
+    if len(space):
+        values = [_flatten(cells[_edges_of(name, each)])[0] for each in space.names]
+        attributes = sparse.csr_array(np.column_stack(values))
+    return Relation(
+        name,
+        torch.from_numpy(np.stack(edges if described["directed"] else edges[::-1])),
+        weights,
+        described["directed"],
+        attributes,
+        space,
+        None if things is None else tuple(things),
     )
 
 

@@ -222,7 +222,7 @@ class HopColumns:
         blocks = [
             near.mean_labels(labels, hop) for hop in range(1, plan.label_hops + 1) for near in sides
         ]
-        return torch.cat(blocks, dim=1)
+        return torch.cat(blocks, dim=1).to(self.without_labels.dtype)
 
     def with_labels(self, labels: NeighbourLabels) -> Tensor:
         """Return all columns, with the labels of neighbours, on the CPU."""

@@ -201,7 +201,7 @@ class Neighbourhood:
             returns = counts * torch.from_numpy(self._sum_returns(counts.numpy()))
             reached -= returns.unsqueeze(1) * shown
         total, count = reached[:, :-1], reached[:, -1:].clamp(min=0)
-        return torch.cat([(total + hop * prior) / (count + hop), count.log1p()], dim=1).float()
+        return torch.cat([(total + hop * prior) / (count + hop), count.log1p()], dim=1)
 
     def _inverse(self) -> Tensor:
         """Return one over the sum of the weights of each node's edges."""

@@ -1,0 +1,1 @@
+"""Scores where the data lives: a trained model as one SQL query, or as an ONNX graph."""
