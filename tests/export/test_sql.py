@@ -151,6 +151,9 @@ def test_missing_and_unseen_values(crossgcn: Command, kind: str) -> None:
     run, query = open_run(Path("run")), Path("score.sql").read_text()
     known = run_duckdb(query, nodes=read_text("nodes"), edges=read_text("edges"))
     check_scores(known, run)
+    typed = read_text("nodes")
+    typed["joined"] = pd.to_datetime(typed["joined"], format="%d.%m.%Y")
+    check_scores(run_duckdb(query, nodes=typed, edges=read_text("edges")), run)
     assert STRANGE in known or kind == "weights"
     all_rows = {"nodes": read_text("nodes", "new"), "edges": read_text("edges", "new_edges")}
     ids = [*run.ids, *pd.read_csv("new.csv")["id"]]

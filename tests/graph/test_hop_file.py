@@ -116,7 +116,9 @@ def test_a_file_is_trained_on_explained_and_predicted(
         *("--relation", "friends", *QUICK, "--out", "memory", "--json"),
     )
     assert in_memory.returncode == 0, in_memory.stderr
-    test = json.loads(in_memory.stdout)["test"]
+    same, test = ("metric", "columns"), json.loads(in_memory.stdout)["test"]
+    assert [of_file[each] for each in same] == [json.loads(in_memory.stdout)[each] for each in same]
+    assert of_file["test"].keys() == test.keys()
     assert of_file["test"]["roc_auc"] == pytest.approx(test["roc_auc"], abs=1e-4)
     told = []
     for run in ("second", "memory"):

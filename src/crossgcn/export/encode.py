@@ -187,23 +187,23 @@ def _add_dates(query: Query, prefix: str, table: Any, dates: Sequence[DateEncode
 
     digits = {}
     for each in dates:
-        order = re.findall("%.", each.written)
-        if not {*order} <= _DIGITS.keys():
+        if not {*re.findall("%.", each.written)} <= _DIGITS.keys():
             raise BadInput(
                 f"column {each.column} has dates written {each.written}, which SQL does not read; "
                 "write them as 2024-05-17, and train again"
             )
-        pattern = re.sub("[./-]", lambda mark: f"[{mark[0]}]", each.written)
-        for code in order:
-            pattern = pattern.replace(code, _DIGITS[code])
-        pattern = f"^{pattern}([T ][0-9]{{1,2}}:[0-9]{{2}}.*)?$"
         cell = table[query.name(each.column)]
+        # Columns of the type date are cast to text in the ISO format.
+        formats = {written: _date_pattern(written) for written in (each.written, "%Y-%m-%d")}
         for code in _DIGITS:
-            number = ibis.literal(1, "int64")
-            if code in order:
-                number = cell.re_extract(pattern, order.index(code) + 1).nullif("").cast("int64")
-            found = cell.re_search(pattern).ifelse(number, ibis.null("int64"))
-            digits[query.name(f"{each.column} {code}", "digits")] = found
+            branches = []
+            for written, pattern in formats.items():
+                number, order = ibis.literal(1, "int64"), re.findall("%.", written)
+                if code in order:
+                    place = order.index(code) + 1
+                    number = cell.re_extract(pattern, place).nullif("").cast("int64")
+                branches.append((cell.re_search(pattern), number))
+            digits[query.name(f"{each.column} {code}", "digits")] = ibis.cases(*branches)
     table = query.add(f"{prefix}digits", table.mutate(**digits))
     days = {}
     for each in dates:
@@ -231,6 +231,14 @@ def _add_dates(query: Query, prefix: str, table: Any, dates: Sequence[DateEncode
         first = date.fromisoformat(each.earliest).toordinal() - date(1970, 1, 1).toordinal()
         parts[query.name(each.parts[3].column)] = (number - first).cast("float64")
     return query.add(f"{prefix}dates", table.mutate(**parts))
+
+
+def _date_pattern(written: str) -> str:
+    """Return a regular expression with a group for each number of a date."""
+    pattern = re.sub("[./-]", lambda mark: f"[{mark[0]}]", written)
+    for code, digits in _DIGITS.items():
+        pattern = pattern.replace(code, digits)
+    return f"^{pattern}([T ][0-9]{{1,2}}:[0-9]{{2}}.*)?$"
 
 
 def _digits(query: Query, table: Any, encoder: DateEncoder) -> list[Any]:
