@@ -126,7 +126,7 @@ def load_engine_tables(
                 for each in plan.relations
             ]
     show("encoding the nodes")  # after DuckDB has released its memory
-    return encode_graph(tables, relations)
+    return encode_graph(tables, relations, joined=False)
 
 
 def _server_of(name: str) -> str | None:

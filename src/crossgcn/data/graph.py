@@ -69,7 +69,7 @@ _CSR_NAMES = ("x_indptr", "x_indices", "x_data", "x_shape")
 _NAMES = ("x", "edge_index", "edge_weight", "y", "roles", "node_time", *MASK_NAMES)
 
 
-def canonical_graph(data: Data, where: str = "data") -> Data:
+def canonical_graph(data: Data, where: str = "data", *, joined: bool = True) -> Data:
     """Check a graph and return its canonical form.
 
     Edges become undirected, unique and sorted; with ``directed=True`` they keep their direction.
@@ -85,6 +85,8 @@ def canonical_graph(data: Data, where: str = "data") -> Data:
             :class:`~crossgcn.data.relations.Relation`; it is not changed. Weights
             are ``edge_weight [E]``; ``edge_attr`` is ignored.
         where: What to call the graph in messages, and its name if it has none.
+        joined: Whether ``edge_index`` of several relations is needed; otherwise it is empty, which
+            saves memory.
 
     Raises:
         BadInput: If a tensor is invalid; the message names position, value and remedy.
@@ -98,7 +100,8 @@ def canonical_graph(data: Data, where: str = "data") -> Data:
         edges = _canonical(as_relation(data.edge_index, weight, is_directed), num_nodes, where)
     else:
         relations = tuple(_canonical(each, num_nodes, where) for each in relations)
-        edges = join_edges(relations, num_nodes)
+        is_kept = joined or len(relations) == 1
+        edges = join_edges(relations if is_kept else (), num_nodes)
     if relations is not None and len(relations) == 1 and relations[0].is_plain:
         relations = None
     times = data.get("node_time")

@@ -115,8 +115,13 @@ def encode_tables(tables: CheckedTables) -> TableGraph:
     return encode_graph(tables, [each.relation() for each in tables.relations])
 
 
-def encode_graph(tables: CheckedTables, relations: Sequence[Relation]) -> TableGraph:
-    """Encode a checked table of nodes, and relations between its rows, as a graph."""
+def encode_graph(
+    tables: CheckedTables, relations: Sequence[Relation], *, joined: bool = True
+) -> TableGraph:
+    """Encode a checked table of nodes, and relations between its rows, as a graph.
+
+    ``joined`` is that of :func:`~crossgcn.data.graph.canonical_graph`.
+    """
     nodes, plan, encoder, labels = tables.nodes, tables.plan, tables.encoder, tables.labels
     roles = read_roles(nodes, plan.split_column, labels)
     times = None
@@ -131,7 +136,7 @@ def encode_graph(tables: CheckedTables, relations: Sequence[Relation]) -> TableG
         roles=None if roles is None else torch.from_numpy(roles),
         node_time=times,
     )
-    data = canonical_graph(data, nodes.name)
+    data = canonical_graph(data, nodes.name, joined=joined)
     ids = tuple(nodes.frame[plan.id_column])
     names = None if plan.name_column is None else tuple(nodes.frame[plan.name_column])
     of_edges = {each.plan.name: each.encoder for each in tables.relations if each.encoder}
