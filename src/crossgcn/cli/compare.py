@@ -63,7 +63,7 @@ def compare(
             for name, settings in of_models.items()
         ]
         experiment = load_experiment(configs)
-        words, unit = f"{len(experiment.configs)} models", "epochs"
+        words, unit = f"training {len(experiment.configs)} models", "epochs"
     else:
         if len(depths) > 1:
             raise BadInput("compare takes one depth for tables: give --num-layers one number")
@@ -71,7 +71,7 @@ def compare(
         experiment = table_experiment(found.graph, names, tuning, baseline, given)
         if experiment.missing and names is None:
             terminal().print("left out: ebm, which needs pip install 'crossgcn[ebm]'")
-        words, unit = f"{len(experiment.names)} models", "runs"
+        words, unit = f"training {len(experiment.names)} models", "runs"
     started = time.perf_counter()
     with results_folder(work, f"{Path(found.name).stem}-compare") as folder:
         with progress_bar(words, unit) as show:

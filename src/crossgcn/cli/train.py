@@ -60,7 +60,7 @@ def train(
         from crossgcn.reports.terminal.compare import training_screen
         from crossgcn.training.saved_models import load_model
 
-        words = f"{chosen.model} × {count(len(experiment.splits), 'split')}"
+        words = f"training {chosen.model} × {count(len(experiment.splits), 'split')}"
         with progress_bar(words, "epochs") as show:
             (runs,) = experiment.run(
                 out=folder, save_models=True, training=described, on_epochs=show, **work.how()
