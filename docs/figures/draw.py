@@ -20,7 +20,7 @@ from crossgcn import TableModel, load_real
 HERE = Path(__file__).parent
 MODELS = ("majority-or-mean", "linear", "cross-hops-1", "cross-hops-2", "boosting", "boosting-hops")
 BLUE, ORANGE, GREEN, INK, GREY = "#0072b2", "#d55e00", "#00704f", "#1f2530", "#9aa3b0"
-STYLE = {"font.family": "sans-serif", "font.size": 9, "svg.hashsalt": "crossgcn"}
+STYLE = {"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "crossgcn"}
 
 
 def write_page(path: Path) -> None:

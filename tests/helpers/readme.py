@@ -21,7 +21,7 @@ NUMBER = re.compile(r"\d[\d,]*\.?\d*")
 
 def blocks() -> list[tuple[str, str]]:
     """Return the language and the text of every block of code."""
-    text = PAGE.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8").replace("\\\n", " ")
     return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
