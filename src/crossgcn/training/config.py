@@ -89,13 +89,16 @@ class RunConfig(BaseModel):
     columns: StrictInt | Literal["auto", "all"] | None = Field(
         None,
         description="Table columns that cross-hops reads, neighbours' columns counted separately: "
-        "a number, all, or auto (at most 16; the fewest whose validation score is close to the "
-        "best). [default: all; auto for tables]",
+        "a number, all, or auto (at most 16, and 8 for each further relation; the fewest whose "
+        "validation score is close to the best). [default: all; auto for tables]",
     )
     crosses: StrictInt | Literal["all"] | None = Field(
         None,
         description="Pairs of columns that cross-hops of order 2 multiplies: a number, or all. "
         "[default: 24 if columns were chosen and at most 100 remain, else all]",
+    )
+    without: str | None = Field(
+        None, description="Name of a relation whose columns cross-hops does not read."
     )
     tuning: int | None = Field(
         None,
@@ -179,7 +182,7 @@ class RunConfig(BaseModel):
                 f"crosses is {self.crosses}, but the model reads all columns: also give columns, "
                 "auto or a number"
             )
-        for name in ("columns", "tuning", "batch_size"):
+        for name in ("columns", "tuning", "batch_size", "without"):
             value = getattr(self, name)
             if value not in (None, "all") and not self.takes_hops:
                 raise BadInput(
