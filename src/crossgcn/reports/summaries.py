@@ -53,6 +53,14 @@ def summarise_training(runs: RepeatedRuns) -> Summary:
     for name, shown in _CHOSEN.items():
         if name in runs.records[0]:
             summary[shown] = [record[name] for record in runs.records]
+    chosen = [record["calibration"] for record in runs.records if "calibration" in record]
+    if len(chosen) == len(runs.records):
+        before = [each["before"] for each in chosen]
+        summary["calibration"] = {
+            **{name: [each[name] for each in chosen] for name in ("scale", "shift")},
+            "before": {name: [each[name] for each in before] for name in before[0]},
+            "after": {name: runs.test[name] for name in before[0]},
+        }
     return summary
 
 
@@ -114,6 +122,11 @@ def summarise_terms(
         return summary | {"reason": whole.reason}
     listed = range(len(whole.outputs)) if output is None else [output]
     names, rest = {whole.outputs[place]: place for place in listed}, whole.rest
+    if len(listed) > 1:
+        largest = [
+            term.describe() | {"class": whole.outputs[at]} for term, at in whole.overall(top)
+        ]
+        summary["overall"] = largest
     return summary | {
         "num_nodes": len(whole.nodes),
         "columns": [column.name for column in whole.columns],

@@ -43,18 +43,9 @@ def explain_for_page(run: RunFolder, target: str) -> tuple[Explanation | Product
 
 def strongest_terms(whole: Explanation) -> list[Summary]:
     """Return the five terms of largest mean importance, with the score each matters most to."""
-    ranked = sorted(whole.terms, key=lambda term: -float(term.importance.mean()))[:5]
     return [
-        {
-            "columns": term.columns,
-            "scope": term.scope,
-            "importance": term.importance.mean(),
-            "error": None if term.error is None else term.error.mean(),
-            "output": whole.outputs[at],
-            **whole.inside(term, at, 2),
-        }
-        for term in ranked
-        for at in [int(term.importance.argmax())]
+        {**term.describe(), "output": whole.outputs[at], **whole.inside(term, at, 2)}
+        for term, at in whole.overall()[:5]
     ]
 
 

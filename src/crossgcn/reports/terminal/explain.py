@@ -2,63 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import exp
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from crossgcn.explanation.columns import SCOPES, score_name
-from crossgcn.explanation.terms import CROSS
+from crossgcn.explanation.difference import PARTS
+from crossgcn.explanation.terms import CROSS, OTHERS
 from crossgcn.reports.format import Summary, bar, count, make_table, with_error
 from crossgcn.reports.summaries import describe_shares
 
 _SCOPE_NAMES = {"own": "own", "neighbourhood": "neighbourhood", "both": "own × neighbourhood"}
 _LEGEND = (
     "importance: standard deviation of the term over nodes, in the unit of the score (±: standard "
-    "error). inside: mean contribution of the nodes with these values; low, high: the lowest and "
-    "highest eighth of a number."
+    "error over the bags, the models whose mean this one is). inside: mean contribution of the "
+    "nodes with these values; low, high: the lowest and highest eighth of a number."
 )
 _MOST_DROPPED = 30
 """Maximum number of dropped columns that the terminal names."""
 _LEGEND_OF_MARGINS = "margin: the score of the class minus the mean score of the others."
-_LEGEND_OF_CHANGES = (
-    "This is the model's view, with the neighbourhood as it is. It does not say that the change "
-    "would cause the outcome."
+_LEGEND_OF_KNOWN = "known labels: how many neighbours were trained on, so that their label is seen."
+_LEGEND_OF_SHARES = "points: percentage points of {}."
+_LEGEND_OF_CHANCES = (
+    "points: percentage points that the probability of {} would lose without the term; they do not "
+    "add up."
 )
+_LEGEND_OF_CHANGES = (
+    "This is the model's view, with the neighbourhood as it is and with values that occur "
+    "together. It does not say that the change would cause the outcome."
+)
+_MOST_NAMED = 10
 
 
 def terms_screen(summary: Summary) -> Iterator[RenderableType]:
     """Yield the most important terms of each score, with bars on one scale."""
-    records, unit = summary["terms"], summary["unit"]
+    records, unit, against = summary["terms"], summary["unit"], summary["against"]
     if summary["warning"]:
         yield Text(summary["warning"], style="yellow")
     if "reason" in summary:
         yield Text(f"Products of features are listed, because {summary['reason']}.", style="dim")
+    if "overall" in summary:
+        yield Text("\nmean of all classes", style="bold")
+        yield from _importances(summary["overall"], "matters most to", lambda row: row["class"])
     largest = max((row["importance"] for row in records), default=0.0)
     for name in dict.fromkeys(row["class"] for row in records):
-        yield Text(f"\n{score_name(name, unit)}", style="bold")
-        for head, is_cross in (("column", False), ("cross", True)):
-            rows = [
-                (
-                    CROSS.join(row["columns"]),
-                    with_error(f"{row['importance']:#.3g}", row["error"]),
-                    bar(row["importance"], largest),
-                    _inside(row),
-                )
-                for row in records
-                if row["class"] == name and (len(row["columns"]) > 1) == is_cross
-            ]
-            if rows:
-                yield make_table(rows, [head], ["importance"], ["", "inside"])
+        yield Text(f"\n{score_name(name, unit, against)}", style="bold")
+        rows = [row for row in records if row["class"] == name]
+        yield from _importances(rows, "inside", _inside, largest)
         if "average" in summary:
             yield from map(Text, _sums(summary, name))
     if "columns" in summary:
         yield Text("")
         yield from map(Text, filter(None, (describe_shares(summary), _columns(summary))))
+    names = {name for row in records for name in row["columns"]}
     legend = [_LEGEND, summary.get("limits"), _LEGEND_OF_MARGINS if unit == "margin" else None]
+    legend.append(_LEGEND_OF_KNOWN if any(n.endswith(": known labels") for n in names) else None)
     yield Text(" ".join(filter(None, legend)), style="dim")
+
+
+def _importances(
+    records: Sequence[Summary], head: str, words: Callable[[Summary], str], largest: float = 0.0
+) -> Iterator[RenderableType]:
+    """Yield a table of single columns and one of crosses, with bars on one scale."""
+    largest = largest or max((row["importance"] for row in records), default=0.0)
+    for what, is_cross in (("column", False), ("cross", True)):
+        rows = [
+            (
+                CROSS.join(row["columns"]),
+                with_error(f"{row['importance']:#.3g}", row["error"]),
+                bar(row["importance"], largest),
+                words(row),
+            )
+            for row in records
+            if (len(row["columns"]) > 1) == is_cross
+        ]
+        if rows:
+            yield make_table(rows, [what], ["importance"], ["", head])
 
 
 def term_screen(summary: Summary) -> Iterator[RenderableType]:
@@ -66,7 +87,8 @@ def term_screen(summary: Summary) -> Iterator[RenderableType]:
     (term,) = summary["terms"]
     yield Text(CROSS.join(term["columns"]), style="bold")
     importance = with_error(f"{term['importance']:#.3g}", term["error"])
-    yield Text(f"{score_name(term['class'], summary['unit'])}: importance {importance}")
+    named = score_name(term["class"], summary["unit"], summary["against"])
+    yield Text(f"{named}\nimportance {importance}")
     largest = max((abs(cell["contribution"]) for cell in term["cells"]), default=0.0)
     rows = [
         [
@@ -84,11 +106,22 @@ def node_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
     predicted = summary["predicted"]
     headline = f"node {summary['name']}"
     yield Text(headline if predicted is None else f"{headline}: predicted {predicted}", "bold")
-    score = f"{score_name(summary['class'], summary['unit'])}: {summary['score']:+.4g}"
-    if summary["unit"] == "log-odds" and " rather than " not in summary["class"]:
-        score += f", probability {1 / (1 + exp(-summary['score'])):.0%}"
+    score = f"score {summary['score']:+.4g}"
+    if summary["probability"] is not None:
+        both = (
+            " among the two"
+            if summary["unit"] == "log-odds" and len(summary["classes"]) > 2
+            else ""
+        )
+        score += f", probability of {summary['class']}{both} {100 * summary['probability']:.3g} %"
+    yield Text(score_name(summary["class"], summary["unit"], summary["against"]))
     yield Text(score)
-    yield make_table(_steps(summary, top), ["term"], ["contribution"], [""])
+    has_points = summary["terms"][0]["points"] is not None if summary["terms"] else False
+    numbers = ["contribution", *["points"] * has_points]
+    yield make_table(_steps(summary, top, has_points), ["term"], numbers, [""])
+    if has_points:
+        about = _LEGEND_OF_SHARES if predicted is None else _LEGEND_OF_CHANCES
+        yield Text(about.format(summary["class"]), style="dim")
     neighbours = summary["neighbours"]
     if neighbours:
         largest = abs(neighbours[0]["contribution"])
@@ -109,29 +142,81 @@ def node_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
     if summary["changes"]:
         yield Text(_LEGEND_OF_CHANGES, style="dim")
     else:
-        yield Text("No change of one of its own columns gives another answer.")
+        yield Text(
+            "No change of one of its own columns, to a value that occurs with the others, gives "
+            "another answer."
+        )
 
 
-def _steps(summary: Summary, top: int) -> Iterator[list[str | Text]]:
+def _steps(summary: Summary, top: int, has_points: bool) -> Iterator[list[str | Text]]:
     """Yield rows from the average to the score: terms of own columns, neighbourhood, and both."""
     terms = summary["terms"]
     largest = max((abs(term["value"]) for term in terms), default=0.0)
-    yield ["average", f"{summary['average']:+.4g}", ""]
+    adds_up = has_points and summary["predicted"] is None
+
+    def row(name: str, value: float, points: float | None, *, bold: bool = False) -> list[Any]:
+        style = "bold" if bold else ""
+        numbers = [f"{value:+.4g}", *([""] if points is None else [f"{points:+.2f}"])]
+        numbers = numbers[: 1 + has_points] + [""] * (1 + has_points - len(numbers))
+        return [Text(each, style) for each in (name, *numbers)]
+
+    def total(value: float) -> float | None:
+        return 100 * value if adds_up else None
+
+    yield [*row("average", summary["average"], total(summary["average"])), ""]
     for scope in SCOPES:
         shown = [term for term in terms[:top] if term["scope"] == scope]
         more = [term for term in terms[top:] if term["scope"] == scope]
         if len(more) == 1:  # as long as a line that counts it
             shown, more = [*shown, *more], []
-        others = [term["value"] for term in more]
-        if shown or others:
-            yield [Text(_SCOPE_NAMES[scope], "bold"), Text(f"{summary[scope]:+.4g}", "bold"), ""]
+        others = sum(term["value"] for term in more)
+        if shown or more:
+            sums = summary[scope]
+            yield [*row(_SCOPE_NAMES[scope], sums, total(sums), bold=True), ""]
         for term in shown:
-            name = CROSS.join(term["columns"]) or "all other crosses"
+            name = CROSS.join(term["columns"]) or OTHERS
             held = f" ({'; '.join(term['shown'])})" if term["shown"] else ""
-            yield [f"  {name}{held}", f"{term['value']:+.4g}", bar(term["value"], largest)]
-        if others:
-            yield [f"  {count(len(others), 'other term')}", f"{sum(others):+.4g}", ""]
-    yield [Text("score", "bold"), Text(f"{summary['score']:+.4g}", "bold"), ""]
+            numbers = row(f"  {name}{held}", term["value"], term["points"])
+            yield [*numbers, bar(term["value"], largest)]
+        if more:
+            yield [*row(f"  {count(len(more), 'other term')}", others, total(others)), ""]
+    yield [*row("score", summary["score"], total(summary["score"]), bold=True), ""]
+
+
+def change_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
+    """Yield why scores changed since an older run: by part, and by term."""
+    named = score_name(summary["class"] or "a class", summary["unit"], summary["against"])
+    is_one, numbers = "score" in summary, (*PARTS, "change")
+    if is_one:
+        yield Text(f"node {summary['name']}, since {summary['since']}", style="bold")
+        yield Text(named)
+        yield Text(f"score {summary['score']:+.4g}, was {summary['old_score']:+.4g}")
+    else:
+        yield Text(f"{count(summary['nodes'], 'node')}, since {summary['since']}", style="bold")
+        yield Text(named)
+        for what, gone in (("came", summary["only_new"]), ("went", summary["only_old"])):
+            if gone:
+                more = ", …" * (len(gone) > _MOST_NAMED)
+                yield Text(
+                    f"{count(len(gone), 'node')} {what}: {', '.join(gone[:_MOST_NAMED])}{more}"
+                )
+    rows = []
+    for term in [{"columns": ["all terms"], **summary}, *summary["terms"][:top]]:
+        held = [was if was == now else f"{was} → {now}" for was, now in term.get("shown", ())]
+        name = CROSS.join(term["columns"]) or OTHERS
+        form = "{:+.3g}" if is_one else "{:.3g}"
+        changes = [form.format(term[each]) if term[each] else "0" for each in numbers]
+        rows.append([name + (f" ({'; '.join(held)})" if held else ""), *changes])
+    heads = ["own", "neighbours", "edges", "model", "change"]
+    yield make_table(rows, ["term"], heads, line_after=0)
+    if not is_one:
+        moved = "; ".join(
+            f"{row['node']} {', '.join(f'{each:+.3g}' for each in row['change'].values())}"
+            for row in summary["moved_most"]
+        )
+        yield Text(f"Scores that changed most: {moved}.")
+        yield Text("Numbers are roots of the mean square over the nodes.", style="dim")
+    yield Text(summary["meaning"], style="dim")
 
 
 def _sums(summary: Summary, name: str) -> Iterator[str]:
