@@ -79,7 +79,7 @@ def by_hand(old: TableModel, new: TableModel, node: str) -> list[Any]:
         return list(exact(torch.stack(columns).double()).numpy())
 
 
-def margin(whole: Any, scores: Any) -> Any:
+def margin(scores: Any) -> Any:
     count = scores.shape[-1]
     if count < 3:
         return scores[..., -1:] - (scores[..., :1] if count == 2 else 0)
@@ -98,19 +98,19 @@ def test_parts_are_exact_and_those_of_forward_passes(runs: tuple[TableModel, ...
         for name in ("6075", "1001", "48301")[: 1 + 2 * (later is new)]:
             one = later.explain(since=old, node=name)
             before, after = old.explain(name), later.explain(name)
-            assert one.outputs[one.place] == after.output
-            total = one.changes[:, :, 0, one.place].sum()
-            was = before.whole.node(name, one.place)
+            assert one.outputs == (after.output,)
+            total = one.changes.sum()
+            was = before.whole.node(name, after.place)
             assert total == pytest.approx(after.score - was.score, abs=1e-9)
-            scores = margin(one, np.array(by_hand(old, later, name)))[:, one.place]
-            np.testing.assert_allclose(one.parts[:3, 0, one.place], np.diff(scores), atol=1e-5)
+            scores = margin(np.array(by_hand(old, later, name)))[:, after.place]
+            np.testing.assert_allclose(one.parts[:3, 0, 0], np.diff(scores), atol=1e-5)
             _check_terms(one, was, after)
 
 
 def _check_terms(one: Difference, was: Any, now: Any) -> None:
     """The parts of each term add up to its change from one explanation to the other."""
     ends = [{t.columns: v for t, v in zip(n.terms, n.values, strict=True)} for n in (was, now)]
-    for columns, parts in zip(one.columns, one.changes[:, :, 0, one.place], strict=True):
+    for columns, parts in zip(one.columns, one.changes[:, :, 0, 0], strict=True):
         if columns == ("average",):
             assert parts.sum() == pytest.approx(now.average - was.average, abs=1e-9)
         elif not was.is_alone and not now.is_alone:
@@ -130,7 +130,7 @@ def test_tables_of_a_change(runs: tuple[TableModel, ...]) -> None:
         abs(change.new - change.old).max()
     )
     frame = one.to_frame()
-    total = one.new[0, one.place] - one.old[0, one.place]
+    total = (one.new - one.old).item()
     assert frame["change"].sum() == pytest.approx(total, abs=1e-9)
     assert frame[list(PARTS)].to_numpy().sum() == pytest.approx(total, abs=1e-9)
     assert one.held is not None
@@ -170,8 +170,8 @@ def test_the_command_and_what_it_refuses(
         epochs=1,
     )
     for arguments, words in (
-        ((new, "--since", shares), "its target is 'democratic_share' (a number), that of"),
-        ((new, "--since", fewer), "'population' is not read there and numeric here"),
+        ((new, "--since", shares), "the target is 'democratic_share' (a number) there and"),
+        ((new, "--since", fewer), "column 'population' is not read there and numeric in"),
         ((new, "--since", others), "has no node of"),
         ((new, "--since", old, "--node", OLD_NODES["fips"][5]), "there is no node"),
         ((old, "--since", came, "--node", gone), "came since; give a node of both"),
@@ -183,3 +183,31 @@ def test_the_command_and_what_it_refuses(
     with pytest.raises(BadInput, match="and no tables"):
         explain(new, OLD_NODES.head(1), since=old)
     assert len(crossgcn("explain", again, "--since", old, "--class", "democrat").stdout) > 99
+
+
+def test_relations_and_the_columns_of_their_edges(tmp_path: Path) -> None:
+    """Edges that become longer are edges that changed; so are ties that go."""
+    random, few = np.random.default_rng(0), OLD_NODES.head(300)
+    ends = few["fips"].to_numpy()
+    borders = COUNTIES.edges[COUNTIES.edges.isin(ends).all(axis=1)]
+    borders = borders.assign(length=random.integers(1, 90, len(borders)))
+    ties = pd.DataFrame(random.choice(ends, (500, 2)), columns=["a", "b"]).query("a != b")
+    runs = [
+        TableModel.load(fit(tmp_path / name, few, edges, "democratic_share", columns="all"))  # type: ignore[arg-type]
+        for name, edges in (
+            ("old", {"borders": borders, "ties": ties}),
+            ("new", {"borders": borders.assign(length=borders["length"] ** 1.2), "ties": ties[9:]}),
+        )
+    ]
+    change = runs[1].explain(since=runs[0])
+    np.testing.assert_allclose(change.parts.sum(axis=0), change.new - change.old, atol=1e-9)
+    own, around, edges, _ = np.abs(change.changes).max(axis=(2, 3)).T
+    assert not own.any() and not around.any() and edges.any()
+    moved = {columns for columns, size in zip(change.columns, edges, strict=True) if size}
+    assert ("borders: length (mean)",) in moved and any("ties: " in str(each) for each in moved)
+    assert ("borders: median_income",) in change.columns and (
+        "borders: median_income",
+    ) not in moved
+    plain = fit(tmp_path / "plain", few, borders.drop(columns="length"), "democratic_share")
+    with pytest.raises(BadInput, match="relation 'borders' is not read there and not directed in"):
+        runs[1].explain(since=plain)

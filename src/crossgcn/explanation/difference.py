@@ -15,11 +15,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.tables.graph import as_matrix, read_encoding
+from crossgcn.data.relations import Relation, relations_of
+from crossgcn.data.tables.encode import TableEncoder
+from crossgcn.data.tables.graph import as_matrix, read_edge_encoders, read_encoding
 from crossgcn.data.tables.recode import recode
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import RunFolder
@@ -58,7 +61,6 @@ class Difference:
         columns: Columns of each term; ``("average",)`` for the average of the model.
         changes: Change of each term at each step, ``[terms, parts, nodes, outputs]``.
         held: Of a single node, what it had and has in each column.
-        place: Of a single node, the position of the score that is explained.
     """
 
     outputs: tuple[str, ...]
@@ -72,85 +74,70 @@ class Difference:
     columns: tuple[tuple[str, ...], ...]
     changes: Floats
     held: dict[str, tuple[str, str]] | None = None
-    place: int = 0
 
     def only(self, output: int) -> Difference:
         """Return the change of one score."""
         at = slice(output, output + 1)
-        kept = {"outputs": self.outputs[at], "old": self.old[:, at], "new": self.new[:, at]}
-        return replace(self, changes=self.changes[..., at], place=0, **kept)  # type: ignore[arg-type]
+        old, new, changes = (each[..., at] for each in (self.old, self.new, self.changes))
+        return replace(self, outputs=self.outputs[at], old=old, new=new, changes=changes)
 
     @property
     def parts(self) -> Floats:
         """The change of the scores at each step, ``[parts, nodes, outputs]``."""
         return np.asarray(self.changes.sum(axis=0))
 
-    def sizes(self, changes: Floats) -> list[float]:
-        """Return a change of each part, and of all together, from ``[parts, nodes, outputs]``.
+    def sizes(self, changes: Floats) -> dict[str, float]:
+        """Return the size of each part and of the whole ``change``, ``[parts, nodes, outputs]``.
 
         That of a single node is exact; that of several the root of the mean square.
         """
         every = np.concatenate([changes, changes.sum(axis=0, keepdims=True)])
-        if self.held is not None:
-            return every[:, 0, self.place].tolist()  # type: ignore[no-any-return]
-        return np.sqrt(np.square(every).mean(axis=(1, 2))).tolist()  # type: ignore[no-any-return]
+        root = np.sqrt(np.square(every).mean(axis=(1, 2)))
+        exact = every[:, 0, 0] if self.held is not None else root
+        return dict(zip((*PARTS, "change"), exact.tolist(), strict=True))
 
-    def to_json(self, top: int | None = None) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return what ``explain --since --json`` prints, the terms that changed most first."""
-        names, listed = (*PARTS, "change"), []
-        for columns, changes in zip(self.columns, self.changes, strict=True):
-            record: dict[str, Any] = {"columns": list(columns)}
-            record |= dict(zip(names, self.sizes(changes), strict=True))
-            if self.held is not None:
-                record["shown"] = [self.held[name] for name in columns if name in self.held]
-            listed.append(record)
-        listed.sort(key=lambda record: -abs(record["change"]))
-        change = self.new - self.old
-        summary = {
-            "nodes": len(self.nodes),
-            "only_new": list(self.only_new),
-            "only_old": list(self.only_old),
-            **dict(zip(names, self.sizes(self.parts), strict=True)),
-            "terms": listed[:top],
-            "meaning": MEANING,
-        }
-        if self.held is not None:
-            old, new = float(self.old[0, self.place]), float(self.new[0, self.place])
-            return {"class": self.outputs[self.place], "old_score": old, "score": new, **summary}
+        held, change = self.held or {}, self.new - self.old
+        terms = [
+            {"columns": list(columns), **self.sizes(changes)}
+            | ({"shown": [held[name] for name in columns if name in held]} if held else {})
+            for columns, changes in zip(self.columns, self.changes, strict=True)
+        ]
         largest = np.argsort(-np.abs(change).max(axis=1), kind="stable")[:_MOST_NAMED]
         moved = [
             {
                 "node": self.nodes[node],
                 "change": dict(zip(self.outputs, change[node].tolist(), strict=True)),
             }
-            for node in largest
+            for node in largest.tolist()
         ]
-        name = self.outputs[0] if len(self.outputs) == 1 else None
-        means = change.mean(axis=0).tolist()
-        return {"class": name, "mean_change": means, **summary, "moved_most": moved}
+        one = {"old_score": float(self.old[0, 0]), "score": float(self.new[0, 0])}
+        return {
+            "class": self.outputs[0] if len(self.outputs) == 1 else None,
+            **(one if held else {"moved_most": moved}),
+            "nodes": len(self.nodes),
+            "only_new": list(self.only_new),
+            "only_old": list(self.only_old),
+            **self.sizes(self.parts),
+            "terms": sorted(terms, key=lambda term: -abs(term["change"])),
+            "meaning": MEANING,
+        }
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row per term, with the parts of its change."""
         import pandas as pd
 
-        rows = [
-            {
-                "term": CROSS.join(row["columns"]) or OTHERS,
-                **{n: row[n] for n in (*PARTS, "change")},
-            }
-            for row in self.to_json()["terms"]
-        ]
-        return pd.DataFrame(rows, columns=["term", *PARTS, "change"])
+        frame = pd.DataFrame(self.to_json()["terms"])
+        frame.insert(0, "term", [CROSS.join(columns) or OTHERS for columns in frame["columns"]])
+        return frame[["term", *PARTS, "change"]]
 
     def __repr__(self) -> str:
         about = self.nodes[0] if self.held is not None else f"{len(self.nodes):,} nodes"
-        name = self.outputs[self.place] if len(self.outputs) == 1 or self.held else "a class"
-        sizes = zip((*PARTS, "change"), self.sizes(self.parts), strict=True)
-        lines = [
-            f"Change of {about}, {score_name(name, self.unit, self.against)}",
-            ", ".join(f"{part} {size:+.3g}" for part, size in sizes),
-        ]
-        return "\n".join([*lines, show_frame(self.to_frame().head(SHOWN))])
+        name = self.outputs[0] if len(self.outputs) == 1 else "a class"
+        named = score_name(name, self.unit, self.against)
+        sizes = ", ".join(f"{part} {size:+.3g}" for part, size in self.sizes(self.parts).items())
+        return f"{about}, {named}\n{sizes}\n{show_frame(self.to_frame().head(SHOWN))}"
 
 
 def compare_runs(
@@ -159,13 +146,12 @@ def compare_runs(
     new_explainer: HopExplainer,
     old_explainer: HopExplainer,
     node: int | None = None,
-    output: int | None = None,
 ) -> Difference:
     """Return why scores changed from one run to another.
 
     Args:
-        node: Position of a node in the new run; by default the nodes of both, or a sample of many.
-        output: Position of the score of a single node; that of the predicted class by default.
+        node: Position of a node in the new run, of whose scores that of the predicted class is
+            explained; by default the nodes of both, or a sample of many.
     """
     place_of = {name: place for place, name in enumerate(old.ids)}
     pairs = [(at, place_of[name]) for at, name in enumerate(new.ids) if name in place_of]
@@ -196,13 +182,8 @@ def compare_runs(
         changes.append(np.stack([*by_term.values()]))
         old_scores.append(before.scores[there[: len(part)]])
         new_scores.append(after.scores[here])
-    held, place = None, 0
-    if node is not None:
-        one, was = NodeExplanation(after, node, output), NodeExplanation(before, int(nodes[0, 0]))
-        names, place = {**one.held, **was.held}, one.place
-        held = {name: (was.held.get(name, "–"), one.held.get(name, "–")) for name in names}
     shown = [np.array(run.shown, object) for run in (new, old)]
-    return Difference(
+    found = Difference(
         outputs=after.outputs,
         unit=after.unit,
         against=after.against,
@@ -213,9 +194,14 @@ def compare_runs(
         new=np.concatenate(new_scores),
         columns=tuple(by_term),
         changes=np.concatenate(changes, axis=2),
-        held=held,
-        place=place,
     )
+    if node is None:
+        return found
+    one, was = NodeExplanation(after, node), NodeExplanation(before, int(nodes[0, 0]))
+    held = {
+        name: (was.held.get(name, "–"), one.held.get(name, "–")) for name in one.held | was.held
+    }
+    return replace(found.only(one.place), held=held)
 
 
 def _subtract(
@@ -263,13 +249,16 @@ def _exchange(
     labels, mixed = new.labels(model), explainer.labels
     if labels is not None and mixed is not None:
         if new.data.num_classes == 1:  # standardised as those of the old training nodes
-            (mean, deviation), (its_mean, its_deviation) = _scale(old), _scale(new)
-            numbers = its_mean + its_deviation * labels.values
-            labels = labels._replace(values=((numbers - mean) / deviation).float())
+            known = old.data.y[old.split.train]
+            deviation = known.std(correction=0).clamp(min=1e-12)
+            numbers = (new.data.y - known.mean()) / deviation
+            labels = labels._replace(values=numbers.unsqueeze(1).float())
         mixed = NeighbourLabels(mixed.values.clone(), mixed.known.clone())
         mixed.values[rows], mixed.known[rows] = labels.values[of_new], labels.known[of_new]
     between, end = copy(old.data), copy(new.data)
     between.x, end.x = values, torch.from_numpy(x)
+    if end.get("relations") is not None:
+        end.relations = _recode_edges(new, old)
     with_values = explainer.compute(model, between, mixed)[of_old[chosen]]
     with_edges = explainer.compute(model, end, labels)[of_new[chosen]]
     own = explainer.compute(model, old.data, explainer.labels)[of_old[chosen]]
@@ -277,46 +266,48 @@ def _exchange(
     return [own, with_values, with_edges]
 
 
-def _scale(run: RunFolder) -> tuple[Tensor, Tensor]:
-    """Return mean and deviation of the numbers of the training nodes, as labels have them."""
-    numbers = run.data.y[run.split.train].double()
-    return numbers.mean(), numbers.std(correction=0).clamp(min=1e-12)
+def _recode_edges(new: RunFolder, old: RunFolder) -> tuple[Relation, ...]:
+    """Return the relations of the new run in the order and the encoding of the old one."""
+    given, wanted = (read_edge_encoders(run.saved.preprocess) for run in (new, old))
+    found, relations = {each.name: each for each in new.data.relations}, []
+    for name in (each.name for each in old.data.relations):
+        relation = found[name]
+        if name in wanted:
+            columns = recode(relation.edge_attr.toarray(), given[name], wanted[name])
+            relation = relation._replace(edge_attr=sp.csr_array(columns), space=wanted[name].space)
+        relations.append(relation)
+    return tuple(relations)
 
 
 def refuse_others(new: RunFolder, old: RunFolder) -> None:
     """Refuse two runs whose scores have no difference: of other targets, columns or edges."""
-    (target, columns, kind), (its_target, its_columns, its_kind) = map(_describe, (new, old))
-    if target != its_target:
-        raise BadInput(
-            f"{old.folder}: its target is {its_target}, that of {new.folder} is {target}: give two "
-            "runs of the same target and classes"
-        )
-    changed = [
-        each for each in {**columns, **its_columns} if columns.get(each) != its_columns.get(each)
-    ]
-    if changed:
-        words = [f"{each.get(changed[0], 'not read')}" for each in (its_columns, columns)]
-        more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
-        raise BadInput(
-            f"{old.folder}: its columns are not those of {new.folder}: {changed[0]!r} is "
-            f"{words[0]} there and {words[1]} here{more}; train both on the same columns (--ignore)"
-        )
-    if kind != its_kind:
-        raise BadInput(
-            f"{old.folder}: its edges are {its_kind}, those of {new.folder} are {kind}: train both "
-            "on edges of the same kind"
-        )
+    here, there = _describe(new), _describe(old)
+    for what in here | there:
+        if here.get(what) != there.get(what):
+            raise BadInput(
+                f"{old.folder}: {what} is {there.get(what, 'not read')} there and "
+                f"{here.get(what, 'not read')} in {new.folder}: give two runs of the same target, "
+                "columns (--ignore) and relations"
+            )
 
 
-def _describe(run: RunFolder) -> tuple[str, dict[str, str], str]:
-    """Return the target, the kind of each column, and the kind of the edges of a run."""
-    preprocess, target = run.saved.preprocess, "the target"
+def _describe(run: RunFolder) -> dict[str, str]:
+    """Return what the target, the relations and each column of a run are."""
+    preprocess, name, encoders = run.saved.preprocess, "a label", dict[str, TableEncoder]()
     if preprocess.encoding is None:
         space = preprocess.space or FeatureSpace.unnamed(run.data.x.size(1))
-        columns = {name: f"feature {place}" for place, name in enumerate(space.names)}
+        kinds = {each: f"feature {place}" for place, each in enumerate(space.names)}
     else:
         encoder, plan = read_encoding(preprocess)
-        columns, target = {each.column: each.kind for each in encoder.columns}, repr(plan.target)
+        kinds, name = {each.column: each.kind for each in encoder.columns}, repr(plan.target)
+        encoders = read_edge_encoders(preprocess)
+    for relation, of_edges in encoders.items():
+        kinds |= {f"{relation}: {each.column}": each.kind for each in of_edges.columns}
     what = "a number" if run.data.y.is_floating_point() else ", ".join(preprocess.classes)
-    directed = "directed" if run.data.get("directed") else "not directed"
-    return f"{target} ({what})", columns, directed
+    columns = {f"column {name!r}": kind for name, kind in kinds.items()}
+    relations = {
+        f"relation {each.name!r}": ("directed" if each.directed else "not directed")
+        + (" and of things" if each.things is not None else "")
+        for each in relations_of(run.data)
+    }
+    return {"the target": f"{name} ({what})", **relations, **columns}

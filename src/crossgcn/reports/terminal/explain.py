@@ -106,22 +106,20 @@ def node_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
     predicted = summary["predicted"]
     headline = f"node {summary['name']}"
     yield Text(headline if predicted is None else f"{headline}: predicted {predicted}", "bold")
-    score = f"score {summary['score']:+.4g}"
-    if summary["probability"] is not None:
-        both = (
-            " among the two"
-            if summary["unit"] == "log-odds" and len(summary["classes"]) > 2
-            else ""
-        )
-        score += f", probability of {summary['class']}{both} {100 * summary['probability']:.3g} %"
     yield Text(score_name(summary["class"], summary["unit"], summary["against"]))
+    score = f"score {summary['score']:+.4g}"
+    if predicted is not None:
+        is_pair = summary["unit"] == "log-odds" and len(summary["classes"]) > 2
+        among = f" and not {summary['against']}" if is_pair else ""
+        score += f", probability of {summary['class']}{among} {summary['probability']:.3g}"
     yield Text(score)
-    has_points = summary["terms"][0]["points"] is not None if summary["terms"] else False
-    numbers = ["contribution", *["points"] * has_points]
-    yield make_table(_steps(summary, top, has_points), ["term"], numbers, [""])
-    if has_points:
-        about = _LEGEND_OF_SHARES if predicted is None else _LEGEND_OF_CHANCES
-        yield Text(about.format(summary["class"]), style="dim")
+    steps, heads = list(_steps(summary, top)), ["contribution", "points"]
+    if not any(points for *_, points, _ in steps):
+        steps, heads = [[*rest, bars] for *rest, _, bars in steps], heads[:1]
+    yield make_table(steps, ["term"], heads, [""])
+    if "points" in heads:
+        legend = _LEGEND_OF_SHARES if predicted is None else _LEGEND_OF_CHANCES
+        yield Text(legend.format(summary["class"]), style="dim")
     neighbours = summary["neighbours"]
     if neighbours:
         largest = abs(neighbours[0]["contribution"])
@@ -148,52 +146,40 @@ def node_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
         )
 
 
-def _steps(summary: Summary, top: int, has_points: bool) -> Iterator[list[str | Text]]:
+def _steps(summary: Summary, top: int) -> Iterator[list[str | Text]]:
     """Yield rows from the average to the score: terms of own columns, neighbourhood, and both."""
     terms = summary["terms"]
     largest = max((abs(term["value"]) for term in terms), default=0.0)
-    adds_up = has_points and summary["predicted"] is None
-
-    def row(name: str, value: float, points: float | None, *, bold: bool = False) -> list[Any]:
-        style = "bold" if bold else ""
-        numbers = [f"{value:+.4g}", *([""] if points is None else [f"{points:+.2f}"])]
-        numbers = numbers[: 1 + has_points] + [""] * (1 + has_points - len(numbers))
-        return [Text(each, style) for each in (name, *numbers)]
-
-    def total(value: float) -> float | None:
-        return 100 * value if adds_up else None
-
-    yield [*row("average", summary["average"], total(summary["average"])), ""]
+    yield ["average", f"{summary['average']:+.4g}", "", ""]
     for scope in SCOPES:
         shown = [term for term in terms[:top] if term["scope"] == scope]
         more = [term for term in terms[top:] if term["scope"] == scope]
         if len(more) == 1:  # as long as a line that counts it
             shown, more = [*shown, *more], []
-        others = sum(term["value"] for term in more)
-        if shown or more:
-            sums = summary[scope]
-            yield [*row(_SCOPE_NAMES[scope], sums, total(sums), bold=True), ""]
+        others = [term["value"] for term in more]
+        if shown or others:
+            total = Text(f"{summary[scope]:+.4g}", "bold")
+            yield [Text(_SCOPE_NAMES[scope], "bold"), total, "", ""]
         for term in shown:
             name = CROSS.join(term["columns"]) or OTHERS
             held = f" ({'; '.join(term['shown'])})" if term["shown"] else ""
-            numbers = row(f"  {name}{held}", term["value"], term["points"])
-            yield [*numbers, bar(term["value"], largest)]
-        if more:
-            yield [*row(f"  {count(len(more), 'other term')}", others, total(others)), ""]
-    yield [*row("score", summary["score"], total(summary["score"]), bold=True), ""]
+            points = "" if term["points"] is None else f"{term['points']:+.1f}"
+            length = bar(term["value"], largest)
+            yield [f"  {name}{held}", f"{term['value']:+.4g}", points, length]
+        if others:
+            yield [f"  {count(len(others), 'other term')}", f"{sum(others):+.4g}", "", ""]
+    yield [Text("score", "bold"), Text(f"{summary['score']:+.4g}", "bold"), "", ""]
 
 
 def change_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
     """Yield why scores changed since an older run: by part, and by term."""
-    named = score_name(summary["class"] or "a class", summary["unit"], summary["against"])
     is_one, numbers = "score" in summary, (*PARTS, "change")
+    about = f"node {summary['name']}" if is_one else count(summary["nodes"], "node")
+    yield Text(f"{about}, since {summary['since']}", style="bold")
+    yield Text(score_name(summary["class"] or "a class", summary["unit"], summary["against"]))
     if is_one:
-        yield Text(f"node {summary['name']}, since {summary['since']}", style="bold")
-        yield Text(named)
         yield Text(f"score {summary['score']:+.4g}, was {summary['old_score']:+.4g}")
     else:
-        yield Text(f"{count(summary['nodes'], 'node')}, since {summary['since']}", style="bold")
-        yield Text(named)
         for what, gone in (("came", summary["only_new"]), ("went", summary["only_old"])):
             if gone:
                 more = ", …" * (len(gone) > _MOST_NAMED)
@@ -215,7 +201,7 @@ def change_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
             for row in summary["moved_most"]
         )
         yield Text(f"Scores that changed most: {moved}.")
-        yield Text("Numbers are roots of the mean square over the nodes.", style="dim")
+        yield Text("The table has roots of the mean square over the nodes.", style="dim")
     yield Text(summary["meaning"], style="dim")
 
 
