@@ -89,7 +89,7 @@ def name_label(classes: Sequence[str], target: str | None = None) -> str:
     Without the name of the target, this is the number's name, the second of two classes, or
     ``class``.
     """
-    return target or (classes[-1] if len(classes) <= 2 else "class")
+    return target or (classes[-1] if 0 < len(classes) <= 2 else "class")
 
 
 @dataclass(frozen=True)

@@ -53,13 +53,13 @@ def summarise_training(runs: RepeatedRuns) -> Summary:
     for name, shown in _CHOSEN.items():
         if name in runs.records[0]:
             summary[shown] = [record[name] for record in runs.records]
-    chosen = [record["calibration"] for record in runs.records if "calibration" in record]
-    if len(chosen) == len(runs.records):
-        before = [each["before"] for each in chosen]
+    chosen = [record.get("calibration", {}) for record in runs.records]
+    if all("before" in each for each in chosen):
+        names = chosen[0]["before"]
         summary["calibration"] = {
             **{name: [each[name] for each in chosen] for name in ("scale", "shift")},
-            "before": {name: [each[name] for each in before] for name in before[0]},
-            "after": {name: runs.test[name] for name in before[0]},
+            "before": {name: [each["before"][name] for each in chosen] for name in names},
+            "after": {name: runs.test[name] for name in names},
         }
     return summary
 
