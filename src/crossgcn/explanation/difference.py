@@ -253,7 +253,11 @@ def _exchange(
             deviation = known.std(correction=0).clamp(min=1e-12)
             numbers = (new.data.y - known.mean()) / deviation
             labels = labels._replace(values=numbers.unsqueeze(1).float())
-        mixed = NeighbourLabels(mixed.values.clone(), mixed.known.clone())
+        times = mixed.times
+        if times is not None and labels.times is not None:
+            times = times.clone()
+            times[rows] = labels.times[of_new]
+        mixed = NeighbourLabels(mixed.values.clone(), mixed.known.clone(), times=times)
         mixed.values[rows], mixed.known[rows] = labels.values[of_new], labels.known[of_new]
     between, end = copy(old.data), copy(new.data)
     between.x, end.x = values, torch.from_numpy(x)
