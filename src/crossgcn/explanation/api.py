@@ -174,7 +174,7 @@ def _explain_change(new: RunFolder, since: Any, node: Any, contrast: Contrast) -
         network = run.saved.model
         if not isinstance(network, CrossHops):
             raise BadInput(NO_COLUMNS)
-        explainers.append(HopExplainer(network, run.data, _names_of_run(run), run.labels(network)))
+        explainers.append(HopExplainer(network, run.data, names_of_run(run), run.labels(network)))
     place = None if node is None else new.find(node)
     contrast = explainers[0].complete(contrast, place)
     for explainer in explainers:
