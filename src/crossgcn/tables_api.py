@@ -198,7 +198,8 @@ class TableModel:
         edges: AnyEdges = None,
         *,
         node: str | None = None,
-        contrast: tuple[str, str] | None = None,
+        contrast: tuple[str | None, str | None] | None = None,
+        since: TableModel | Path | str | None = None,
     ) -> Any:
         """Return the scores of all nodes as sums of named terms; see :func:`crossgcn.explain`.
 
@@ -208,11 +209,13 @@ class TableModel:
             edges: Table of their edges, to each other or to nodes of the training table; of
                 several relations, tables by name.
             node: Explain this node only: its id, or its name if it has one that no other node has.
-            contrast: Two of the classes: why the first and not the second.
+            contrast: Two of the classes: why the first and not the second; ``None`` for one of them
+                is the class that ``node`` is predicted as.
+            since: An older model, or its folder: why the scores of its nodes changed since.
         """
         if isinstance(nodes, str) and nodes in self.run.ids and node is None:
             nodes, node = None, nodes
-        return explain(self.run, nodes, edges, node=node, contrast=contrast)
+        return explain(self.run, nodes, edges, node=node, contrast=contrast, since=since)
 
     def predict(
         self,

@@ -73,7 +73,8 @@ def test_the_terms_of_a_class(crossgcn: Command, folder: Path, tmp_path: Path) -
     assert f"{reads} and has 24 crosses. Dropped: " in words
     assert f"its ten largest terms carry {100 * shares[9]:.0f} % of the sum" in words
     assert "Values beyond those of the training nodes count as the nearest of these." in words
-    assert "class republican (log-odds)" in screen and "2 hops: " in screen
+    assert "log-odds of republican against democrat: + for republican" in screen
+    assert "2 hops: " in screen and "error over the bags, the models whose mean" in words
     assert "importance of all terms together: of 1 column" in screen
     against = result_of(crossgcn("explain", run, "--class", "democrat", "--json"))
     assert against["average"]["democrat"] == pytest.approx(-answer["average"]["republican"])
@@ -167,7 +168,7 @@ def test_what_does_not_fit_is_refused(crossgcn: Command, folder: Path) -> None:
         (("--node", "x"), "there is no node 'x' among the 3,220"),
         (("--term", "state", "--node", "6075"), "give one of --node and --term"),
         (("--class", "green"), "class"),
-        (("--against", "democrat"), "--against names another class"),
+        (("--class", "democrat", "--against", "democrat"), "--against names another class"),
     ):
         done = crossgcn("explain", run, *options)
         assert done.returncode == 2 and words in done.stderr, done.stderr

@@ -188,13 +188,13 @@ def test_values_of_neighbours_are_those_of_the_table(num_classes: int) -> None:
         member = float(graph.x[near, 4].mean())
         assert held["neighbours: member"] == f"{100 * member:.0f} % yes"
         known = near[near < 40]
-        label = held["neighbours: sales" if num_classes == 1 else "neighbours: label"]
+        label = held[f"neighbours: {('sales', 'b', 'class')[num_classes - 1]}"]
         if not len(known):
             assert label == "unknown"
         elif num_classes == 1:
             assert float(label) == pytest.approx(float(y[known].mean()), rel=1e-3)
         elif num_classes == 2:
-            assert label == f"{100 * float(y[known].double().mean()):.0f} % b"
+            assert label == f"{100 * float(y[known].double().mean()):.0f} % yes"
         else:
             most = torch.bincount(y[known]).max() / len(known)
             assert label.startswith(f"{100 * float(most):.0f} % ")

@@ -246,12 +246,17 @@ def test_tables_arrays_and_one_screen() -> None:
         whole.values.sum(axis=1) + whole.base_values, margins_of(model, graph)[:, 0], atol=1e-9
     )
     node = whole.node(4)
-    assert node.average + node.to_frame()["value"].sum() == pytest.approx(node.score)
+    assert node.to_frame()["value"].sum() == pytest.approx(node.score)
+    assert node.to_frame()["term"][0] == "average" and node.points is not None
+    assert node.probability == pytest.approx(1 / (1 + np.exp(-node.score)))
+    for term, value, points in zip(node.terms, node.values, node.points, strict=True):
+        without = 1 / (1 + np.exp(value - node.score))
+        assert points == pytest.approx(100 * (node.probability - without)), term
     many = explain(make_model(3, order=3), graph)
-    for each in (whole, node, whole.terms[0], many):
+    for each in (whole, node, whole.terms[0], many, many.node(4)):
         lines = repr(each).splitlines()
         assert len(lines) <= 40 and max(map(len, lines)) <= 120
-    assert "average" in repr(whole) and "log-odds" in repr(node)
+    assert "average" in repr(whole) and "log-odds of yes against no: + for yes" in repr(node)
 
 
 def test_refusals_say_what_the_model_would_need() -> None:
@@ -270,7 +275,7 @@ def test_refusals_say_what_the_model_would_need() -> None:
         explain(sees, graph)
     graph.train_mask = torch.arange(graph.num_nodes) < 100
     whole = explain(sees, graph, relation="friends")
-    assert ("friends: label",) in [term.columns for term in whole.terms]
+    assert ("friends: 1",) in [term.columns for term in whole.terms]
 
 
 def test_why_this_and_not_that() -> None:
@@ -278,4 +283,33 @@ def test_why_this_and_not_that() -> None:
     whole = explain(model, graph, contrast=("2", "0"))
     scores = model(graph.x, graph.edge_index).numpy()
     np.testing.assert_allclose(total(whole)[:, 0], scores[:, 2] - scores[:, 0], atol=1e-9)
-    assert (whole.outputs, whole.unit) == (("2 rather than 0",), "log-odds")
+    assert (whole.outputs, whole.against, whole.unit) == (("2",), "0", "log-odds")
+    for node in (0, 1, 2):
+        predicted = str(scores[node].argmax())
+        others = [name for name in "012" if name != predicted]
+        one = explain(model, graph, node=node, contrast=(others[0], None))
+        assert (one.output, one.whole.against) == (others[0], predicted)
+        assert one.score == pytest.approx(scores[node, int(others[0])] - scores[node].max())
+        same = explain(model, graph, node=node, contrast=(predicted, None))
+        assert (same.output, same.whole.against) == (predicted, "the others")
+        with pytest.raises(BadInput, match=f"is predicted as {predicted}: give the class"):
+            explain(model, graph, node=node, contrast=(None, predicted))
+    with pytest.raises(BadInput, match="give node"):
+        explain(model, graph, contrast=("1", None))
+
+
+def test_probabilities_and_points_of_many_classes() -> None:
+    graph, model = make_graph(), make_model(3)
+    whole = explained(model, graph)
+    scores = model(graph.x, graph.edge_index).numpy()
+    chances = np.exp(scores[7]) / np.exp(scores[7]).sum()
+    one = whole.node(7, 2)
+    assert one.probability == pytest.approx(chances[2]) and one.points is not None
+    term = one.terms[0]
+    without = scores[7] - term.contributions[7] * (1 - 1 / 3)  # margins: times 2 / 3
+    lost = chances[2] - np.exp(without[2]) / np.exp(without).sum()
+    assert one.points[0] == pytest.approx(100 * lost)
+    ranked = whole.overall()
+    sizes = [term.importance.mean() for term, _ in ranked]
+    assert sizes == sorted(sizes, reverse=True) and len(ranked) == len(whole.terms)
+    assert all(term.importance[at] == term.importance.max() for term, at in ranked)

@@ -146,7 +146,10 @@ def test_calibration_keeps_ranks_and_lowers_the_log_loss_of_the_validation_nodes
     config: dict[str, Any] = {"columns": "all", "metric": "roc_auc", "learning_rate": 0.1}
     plain, model, trainer = search(data, **config)
     chosen, calibrated, _ = search(data, **config, tuning=1)
-    assert set(chosen.chosen["calibration"]) == {"scale", "shift"}
+    calibration, test = chosen.chosen["calibration"], chosen.test
+    assert set(calibration) == {"scale", "shift", "before"} and test is not None
+    assert set(calibration["before"]) == {"calibration_error", "log_loss", "brier"}
+    assert calibration["before"]["log_loss"] != test["log_loss"]
     split = trainer.splits[0]
     nodes = split.validation
     tests = [

@@ -32,7 +32,15 @@ def explain(
         "--class",
         metavar="NAME",
     ),
-    against: str | None = option("Explain why --class and not this class.", metavar="NAME"),
+    against: str | None = option(
+        "Explain why --class and not this class. [default: for a node and another --class, the "
+        "predicted class]",
+        metavar="NAME",
+    ),
+    since: Path | None = option(
+        "Explain what changed since this run: own values, neighbours' values, edges, or the model.",
+        metavar="OLD",
+    ),
     top: int = option(
         "How many single columns, pairs and so on to list; for a node, how many terms to show "
         "(--json has all).",
@@ -49,6 +57,8 @@ def explain(
     """
     if node is not None and term:
         raise BadInput("give one of --node and --term")
+    if since is not None and (term or nodes is not None):
+        raise BadInput("--since compares two runs: leave out --term and tables")
     if nodes is not None and node is None:
         raise BadInput(f"{nodes}: give the id of one of its rows, too: --node ID")
     with status("reading the run"):
@@ -57,6 +67,7 @@ def explain(
         from crossgcn.data.files import write_table
         from crossgcn.experiments.run_folder import open_run, refuse_overwriting
         from crossgcn.explanation.api import explain as explain_model
+        from crossgcn.explanation.difference import Difference
         from crossgcn.reports import summaries
         from crossgcn.reports.terminal import explain as screens
 
@@ -67,23 +78,33 @@ def explain(
     for name in (class_name, against):
         if name is not None and name not in classes:
             raise unknown_name("class", name, classes)
-    if against is None and class_name is not None and len(classes) == 2:
-        (against,) = {*classes} - {class_name}
-    if against is not None and class_name in (None, against):
+    if len(classes) == 2 and class_name != against:
+        class_name = class_name or next(name for name in classes if name != against)
+        against = against or next(name for name in classes if name != class_name)
+    if against is not None and (class_name == against or class_name is node is None):
         raise BadInput("--against names another class than --class: give both")
-    contrast = None if against is None else (class_name, against)
+    asked = node is not None or against is not None
+    contrast = (class_name, against) if asked and (class_name or against) else None
     with status("explaining"):
-        whole = explain_model(trained, nodes, parse_edges(edges), node=node, contrast=contrast)
-        whole = whole if node is None else whole.whole
+        found = explain_model(
+            trained, nodes, parse_edges(edges), node=node, contrast=contrast, since=since
+        )
+        whole = found if node is None or since is not None else found.whole
     summary = {
         "run": str(run),
         "model": trained.config.model,
         "classes": classes,
         "unit": whole.unit,
+        "against": whole.against,
         "purified": hasattr(whole, "average"),
     }
     output = whole.outputs.index(class_name) if class_name in whole.outputs else None
-    if node is not None:
+    if isinstance(whole, Difference):
+        whole = whole if output is None else whole.only(output)
+        summary |= {"since": str(since), **whole.to_json()}
+        summary |= {} if node is None else {"node": node, "name": whole.nodes[0]}
+        to_frame, parts = whole.to_frame, screens.change_screen(summary, top)
+    elif node is not None:
         found = whole.node(node, output)
         summary |= {"node": node, "name": found.name, **found.to_json()}
         to_frame, parts = found.to_frame, screens.node_screen(summary, top)

@@ -83,6 +83,15 @@ class FeatureSpace:
         return cls(tuple(names), tuple(names))
 
 
+def name_label(classes: Sequence[str], target: str | None = None) -> str:
+    """Return what the label of a node is called, such as neighbours' in ``neighbours: banned``.
+
+    Without the name of the target, this is the number's name, the second of two classes, or
+    ``class``.
+    """
+    return target or (classes[-1] if 0 < len(classes) <= 2 else "class")
+
+
 @dataclass(frozen=True)
 class Preprocess:
     """Classes, features and table encoding of a model, saved as ``preprocess.json``.

@@ -3,9 +3,10 @@
 Most users need only :func:`crossgcn.explain`.
 """
 
+from crossgcn.explanation.difference import Difference
 from crossgcn.explanation.node import NodeExplanation
 from crossgcn.explanation.polynomial import NotASum
 from crossgcn.explanation.products import Products
 from crossgcn.explanation.terms import Explanation, Term
 
-__all__ = ["Explanation", "NodeExplanation", "NotASum", "Products", "Term"]
+__all__ = ["Difference", "Explanation", "NodeExplanation", "NotASum", "Products", "Term"]

@@ -21,12 +21,14 @@ from torch_geometric.data import Data
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.relations import NEIGHBOURS, Relation, relations_of
 from crossgcn.data.tables.graph import read_edge_encoders, read_encoding
+from crossgcn.data.tables.kinds.date import DateEncoder
 from crossgcn.data.tables.kinds.numeric import NumberEncoder
 from crossgcn.errors import BadInput
 from crossgcn.experiments.predict import join_new_nodes
 from crossgcn.experiments.run_folder import RunFolder, open_run
 from crossgcn.explanation.columns import Names
-from crossgcn.explanation.hop_explainer import HopExplainer
+from crossgcn.explanation.difference import Difference, compare_runs, refuse_others
+from crossgcn.explanation.hop_explainer import Contrast, HopExplainer
 from crossgcn.explanation.node import NodeExplanation
 from crossgcn.explanation.polynomial import NotASum, read_layers
 from crossgcn.explanation.products import NO_COLUMNS, Products, products
@@ -35,7 +37,6 @@ from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 
 FeatureNames = FeatureSpace | Sequence[str] | None
-Contrast = tuple[Any, Any] | None
 _Graph = tuple[Data, NeighbourLabels | None]
 
 
@@ -50,6 +51,7 @@ def explain(
     classes: Sequence[Any] | None = None,
     contrast: Contrast = None,
     relation: str = "neighbours",
+    since: Any = None,
 ) -> Any:
     """Return the scores of a model as exact sums of purified terms of columns.
 
@@ -66,19 +68,26 @@ def explain(
         node_index: The node of ``edge_index`` that each row of an estimator is.
         feature_names: One name per feature, or a feature space, which also knows their columns.
         classes: Names of the classes.
-        contrast: Two of the classes: why the first and not the second.
+        contrast: Two of the classes: why the first and not the second. ``None`` for one of them is
+            the class that ``node`` is predicted as.
         relation: What neighbours are called, if the graph has no relations by name.
+        since: For a run an older one: why the scores of their nodes, or of ``node``, changed.
 
     Returns:
         For cross-hops an :class:`~crossgcn.explanation.terms.Explanation`; with ``node`` a
         :class:`~crossgcn.explanation.node.NodeExplanation`. For Cross-GCN, GCN and MLP the
-        strongest :class:`~crossgcn.explanation.products.Products` of features.
+        strongest :class:`~crossgcn.explanation.products.Products` of features. With ``since`` a
+        :class:`~crossgcn.explanation.difference.Difference`.
 
     Raises:
         BadInput: If the model is not a sum of named terms; the message says which models are.
     """
     if isinstance(model, str | PathLike):
         model = open_run(Path(model))
+    if since is not None:
+        if not isinstance(model, RunFolder) or data is not None or edge_index is not None:
+            raise BadInput("since compares two runs: give the folder of a run, and no tables")
+        return _explain_change(model, since, node, contrast)
     fitted: _Graph | None = None
     if isinstance(model, RunFolder):
         if any(each is not None for each in (feature_names, classes, node_index)):
@@ -119,9 +128,11 @@ def explain(
     if reads_edges and graph.edge_index is None:
         raise BadInput("this model reads edges: give data with an edge_index")
     if isinstance(network, CrossHops):
-        explainer = HopExplainer(network, graph, names, labels, contrast, fitted)
-        if node is not None:
-            return explainer.explain([names.node(node)]).node(node)
+        explainer = HopExplainer(network, graph, names, labels, fitted)
+        place = None if node is None else names.node(node)
+        explainer.compare(explainer.complete(contrast, place))
+        if place is not None:
+            return explainer.explain([place]).node(node)
         return explainer.explain(() if fitted is None or names.rows is None else names.rows)
     if node is not None or contrast is not None:
         raise BadInput(NO_COLUMNS)
@@ -152,6 +163,25 @@ def list_largest_terms(
     return pd.DataFrame({f"term {number}": column for number, column in enumerate(columns, 1)})
 
 
+def _explain_change(new: RunFolder, since: Any, node: Any, contrast: Contrast) -> Difference:
+    """Return why the scores of a run are not those of an older one."""
+    old = (
+        open_run(Path(since)) if isinstance(since, str | PathLike) else getattr(since, "run", since)
+    )
+    refuse_others(new, old)
+    explainers = []
+    for run in (new, old):
+        network = run.saved.model
+        if not isinstance(network, CrossHops):
+            raise BadInput(NO_COLUMNS)
+        explainers.append(HopExplainer(network, run.data, names_of_run(run), run.labels(network)))
+    place = None if node is None else new.find(node)
+    contrast = explainers[0].complete(contrast, place)
+    for explainer in explainers:
+        explainer.compare(contrast)
+    return compare_runs(new, old, explainers[0], explainers[1], place)
+
+
 def can_be_explained(model: nn.Module) -> bool:
     """Return whether the scores of a model are sums of products of features."""
     if isinstance(model, CrossHops):
@@ -177,6 +207,9 @@ def names_of_run(run: RunFolder) -> Names:
         for each in encoder.columns
         if isinstance(each, NumberEncoder)
     }
+    dates = {each.column: each for each in encoder.columns if isinstance(each, DateEncoder)}
+    for column, date in dates.items():
+        numbers[column] = date.parts[-1].mean, date.parts[-1].deviation
     of_edges = read_edge_encoders(preprocess)
     for each in plan.relations:
         for number in of_edges[each.name].columns if each.name in of_edges else ():
@@ -184,7 +217,8 @@ def names_of_run(run: RunFolder) -> Names:
                 for side in ("", "in-", "out-"):
                     title = f"{side}{each.title}: {number.column} (mean)"
                     numbers[title] = (number.mean, number.deviation)
-    return replace(names, target=plan.target or "label", numbers=numbers)
+    earliest = {column: date.earliest for column, date in dates.items()}
+    return replace(names, target=plan.target, numbers=numbers, dates=earliest)
 
 
 def _names_of(relations: Sequence[Relation], only: str = NEIGHBOURS) -> dict[str, Any]:

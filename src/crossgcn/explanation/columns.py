@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from crossgcn.data.features import FeatureSpace
+from crossgcn.data.features import FeatureSpace, name_label
 from crossgcn.data.relations import NEIGHBOURS
 from crossgcn.data.tables.kinds.numeric import MAX_DEVIATIONS
 from crossgcn.errors import BadInput, unknown_name
@@ -33,20 +34,26 @@ class Outputs(NamedTuple):
     Attributes:
         names: What each score is for.
         unit: ``"log-odds"`` between two classes, ``"margin"`` for more, or the name of a number.
+        against: The class or classes that a lower score is for; empty for a number.
         margin: How they follow from the scores of the model, ``[outputs, scores]``.
     """
 
     names: tuple[str, ...]
     unit: str
+    against: str
     margin: Floats
 
 
-def score_name(name: str, unit: str) -> str:
-    """Return what a score is for, with its unit."""
-    if unit == name:
-        return name
-    kind = name if " rather than " in name else f"class {name}"
-    return f"{kind} ({unit})"
+def score_name(name: str, unit: str, against: str) -> str:
+    """Return what a score is, and what a plus and a minus in it are for."""
+    if not against:
+        return f"{unit}: + for more, − for less"
+    return f"{unit} of {name} against {against}: + for {name}, − for {against}"
+
+
+def show_frame(frame: pd.DataFrame) -> str:
+    """Return a table as text of at most 100 characters a line."""
+    return frame.to_string(index=False, max_colwidth=50, float_format="{:.3g}".format)
 
 
 @dataclass(frozen=True)
@@ -58,8 +65,9 @@ class Names:
         classes: Names of the classes, or the name of the number.
         relations: What neighbours and the columns of edges are called; and the same with one name
             per feature of these columns.
-        target: The column that is predicted, if it holds classes.
+        target: The column that is predicted, if it holds classes and has a name.
         numbers: Mean and deviation by which each number of the table was standardised.
+        dates: The numbers that count days, and the day that each starts from.
         num_rows: Number of nodes, or of ``rows``.
         rows: The node that each of the user's rows is, if they are not all nodes in order.
         find: Returns the number of a node by its id; without it nodes have numbers only.
@@ -70,8 +78,9 @@ class Names:
     classes: tuple[str, ...]
     relations: tuple[RelationNames, ...] = (RelationNames(),)
     relation_features: tuple[RelationNames, ...] = (RelationNames(),)
-    target: str = "label"
+    target: str | None = None
     numbers: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    dates: Mapping[str, str] = field(default_factory=dict)
     num_rows: int = 0
     rows: Ints | None = None
     find: Callable[[Any], int] | None = None
@@ -118,16 +127,16 @@ class Names:
             if str(name) not in classes:
                 raise unknown_name("class", str(name), classes)
         if count == 1:
-            return Outputs(classes, classes[0], np.ones((1, 1)))
+            return Outputs(classes, classes[0], "", np.ones((1, 1)))
         if contrast is None and count > 2:
-            return Outputs(classes, "margin", (np.eye(count) * count - 1) / (count - 1))
+            margin = (np.eye(count) * count - 1) / (count - 1)
+            return Outputs(classes, "margin", "the others", margin)
         first, second = map(str, contrast or (classes[1], classes[0]))
         margin = np.array([[(name == first) - (name == second) for name in classes]], np.float64)
-        name = first if count == 2 else f"{first} rather than {second}"
-        return Outputs((name,), "log-odds", margin)
+        return Outputs((first,), "log-odds", second, margin)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Column:
     """A column of the table, own or of the neighbourhood.
 
@@ -141,6 +150,7 @@ class Column:
         table_scale: Mean and deviation of the number in the table, which was cut off beyond
             :data:`MAX_DEVIATIONS`; ``None`` if it was not.
         is_log: Whether the number is the logarithm of a count plus one.
+        since: Of a date, the day from which the number counts.
         shares: Zero point and step of each share of neighbours, ``[2, places]``, 0 for what is
             no share; ``None`` if nothing is.
     """
@@ -153,13 +163,29 @@ class Column:
     scale: tuple[float, float] = (0.0, 1.0)
     table_scale: tuple[float, float] | None = None
     is_log: bool = False
+    since: str | None = None
     shares: Floats | None = None
+
+    def __repr__(self) -> str:
+        return f"Column({self.name})"
 
     def numbers(self, values: Floats) -> Floats:
         """Return numbers in their own unit; what rounding left of 0 is 0."""
         numbers: Floats = self.scale[0] + self.scale[1] * values
         numbers = np.where(np.abs(numbers) > 1e-6 * abs(self.scale[1]), numbers, 0.0)
         return np.expm1(numbers) if self.is_log else numbers
+
+    def date(self, number: float) -> str:
+        """Return the date that a number stands for; empty for other numbers."""
+        if self.since is None:
+            return ""
+        return str((pd.Timestamp(self.since) + pd.Timedelta(days=round(number))).date())
+
+    def is_missing(self, values: Floats) -> Any:
+        """Return whether a node, or each of several, has no value in this own column."""
+        is_own = self.scope == "own"
+        gone = [is_own and name.endswith("=(missing)") for name in self.features]
+        return (values[..., gone] == 1).any(axis=-1)
 
     def value_text(self, values: Floats) -> str:
         """Return what a node has in this column, as ``female``, ``34`` or ``38 % female``."""
@@ -179,7 +205,9 @@ class Column:
         if len(values) == 1 and values[0] in (0.0, 1.0) and self.scale == (0.0, 1.0):
             return "yes" if values[0] else "no"
         flags = [name for name, value in zip(self.features, values, strict=True) if value == 1]
-        if not self.is_number or (self.scope == "own" and f"{self.name}=(missing)" in flags):
+        if self.is_number and self.is_missing(values):
+            return "missing"
+        if not self.is_number:
             return ", ".join(map(self.value_name, flags)) or "none"
         number = float(self.numbers(values[:1])[0])
         if self.is_log:
@@ -189,7 +217,8 @@ class Column:
             mean, deviation = self.table_scale
             if abs(number - mean) > (MAX_DEVIATIONS - 1e-4) * deviation:
                 sign = "≥ " if number > mean else "≤ "
-        return sign + (f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}")
+        plain = f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+        return sign + (self.date(number) or plain)
 
     def value_name(self, feature: str) -> str:
         """Return the value that a feature stands for: ``female`` of ``gender=female``."""
@@ -205,9 +234,9 @@ def hop_columns(model: CrossHops, names: Names) -> list[Column]:
     """Return the columns of the inputs of :class:`~crossgcn.CrossHops`, in the user's units."""
     plan, classes, width = model.plan, names.classes, model.plan.num_features
     is_regression, fields = len(classes) == 1, names.fields
-    target = classes[0] if is_regression else names.target
+    target = name_label(classes, None if is_regression else names.target)
     shown = classes[1:] if plan.num_labels == 1 else classes
-    labels = [target] if is_regression else [f"{target}={name}" for name in shown]
+    labels = [target if name == target else f"{target}={name}" for name in shown or classes]
     features = plan.name_columns(
         names.features.names, labels[: plan.num_labels], names.relation_features
     )
@@ -218,14 +247,17 @@ def hop_columns(model: CrossHops, names: Names) -> list[Column]:
         members.setdefault((min(place, num_table) // width, title), []).append(place)
     columns, prior = [], as_array(model.prior)  # 0 for flags
     for (_, title), places in members.items():
-        places.sort(key=lambda place: features[place] != title)  # a number before its ranges
-        is_number, table_scale, known = features[places[0]] == title, None, (0.0, 1.0)
+        column = fields[places[0] % width] if places[0] < num_table else None
+        since = names.dates.get(column) if column else None
+        number = title if since is None else f"{title} days"
+        places.sort(key=lambda place: features[place] != number)  # a number before its ranges
+        is_number, table_scale, known = features[places[0]] == number, None, (0.0, 1.0)
         # Numbers of neighbours and columns of edges follow, then labels and how many are known.
         label = places[0] - plan.first_label
         is_edge = after_counts <= places[0] < plan.first_label
         is_label = label >= 0 and label % (plan.num_labels + 1) < plan.num_labels
-        if places[0] < num_table:
-            table_scale = names.numbers.get(fields[places[0] % width]) if is_number else None
+        if column is not None:
+            table_scale = names.numbers.get(column) if is_number else None
             known = table_scale or known
         elif is_edge:
             is_number = title.endswith(" (mean)") and features[places[0]] == title
@@ -252,6 +284,7 @@ def hop_columns(model: CrossHops, names: Names) -> list[Column]:
                 scale if is_number else (0.0, 1.0),
                 table_scale,
                 places[0] >= num_table and not is_label and not is_edge,
+                since,
                 shares * is_share if is_share.any() else None,
             )
         )

@@ -7,7 +7,7 @@ Its scores are a polynomial of the columns of one node, which
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import cached_property
 from typing import Any
 
@@ -18,12 +18,16 @@ from torch_geometric.data import Data
 from torch_geometric.utils import k_hop_subgraph
 
 from crossgcn.data.relations import Relation, relations_of, select_edges
+from crossgcn.errors import BadInput
 from crossgcn.explanation.columns import Names, hop_columns
 from crossgcn.explanation.polynomial import Floats, Ints, as_array, read_hops
 from crossgcn.explanation.purify import Terms, most_nodes
 from crossgcn.explanation.terms import Explanation, make_term
 from crossgcn.graph.neighbourhood import NeighbourLabels
 from crossgcn.models.cross_hops import CrossHops
+
+Contrast = tuple[Any, Any] | None
+"""Two classes: why the first and not the second."""
 
 _LEAST_NODES = 200
 _ROUNDING = 1e-5
@@ -36,7 +40,6 @@ class HopExplainer:
 
     Args:
         labels: What neighbours show of their labels.
-        contrast: Names of two classes.
         fitted: Another graph, with its labels, on whose nodes the terms are fitted. These nodes
             have the first numbers, and those of ``data`` the next.
 
@@ -48,6 +51,8 @@ class HopExplainer:
         most_nodes: How many nodes are explained at once, besides as many further ones.
         meaning: What a contribution of :meth:`neighbours` is.
         limits: What the model does with values that it was not trained on.
+        num_fitted: The number of nodes on which the terms are fitted; they have the first numbers.
+        is_share: Whether a number is predicted that is a share, from 0 to 1.
     """
 
     meaning = (
@@ -63,25 +68,57 @@ class HopExplainer:
         data: Data,
         names: Names,
         labels: NeighbourLabels | None = None,
-        contrast: tuple[Any, Any] | None = None,
         fitted: tuple[Data, NeighbourLabels | None] | None = None,
     ) -> None:
         self.model, self.data, self.names, self.labels = model, data, names, labels
         self.relations = list(relations_of(data))
         if len(self.relations) == 1:  # the model knows how it was trained
             self.relations[0] = self.relations[0]._replace(directed=model.plan.directed is True)
-        self.outputs = names.outputs(contrast)
-        self.polynomial = read_hops(model, self.outputs.margin)
         self._of_classes = read_hops(model, np.eye(len(names.classes)))
         columns, is_read = hop_columns(model, names), model.is_read.numpy()
         self.columns = tuple(each for each in columns if is_read[each.places].any())
         self.dropped = tuple(each.name for each in columns if not is_read[each.places].any())
-        self._inputs = self._compute(model, data, labels)
-        self.most_nodes = max(most_nodes(self.polynomial, len(self.columns)), _LEAST_NODES)
+        self.compare(None)
+        self._inputs = self.compute(model, data, labels)
         self._first = 0 if fitted is None else fitted[0].x.size(0)
-        self._num_fitted = self._first or data.x.size(0)
+        self.num_fitted = self._first or data.x.size(0)
         if fitted is not None:
-            self._inputs = torch.cat([self._compute(model, *fitted), self._inputs])
+            self._inputs = torch.cat([self.compute(model, *fitted), self._inputs])
+        y = (data if fitted is None else fitted[0]).get("y")
+        known = y[~y.isnan()] if y is not None and len(names.classes) == 1 else torch.empty(0)
+        self.is_share = known.numel() > 0 and bool(((known >= 0) & (known <= 1)).all())
+
+    def complete(self, contrast: Contrast, node: int | None) -> Contrast:
+        """Return two classes; ``None`` in place of one is the class that a node is predicted as.
+
+        A class that is predicted is against all others: then there is no contrast.
+        """
+        if contrast is None or None not in contrast:
+            return contrast
+        if node is None:
+            raise BadInput(
+                "one class of the contrast is None, which a node is predicted as: give node"
+            )
+        first, second = contrast
+        predicted = self.predicted(node)
+        if first is None and str(second) == predicted:
+            raise BadInput(
+                f"node {self.names.show(node)} is predicted as {predicted}: give the class, too, "
+                "that is to be explained against it (--class)"
+            )
+        return None if str(first) == predicted else (first or predicted, second or predicted)
+
+    def compare(self, contrast: Contrast) -> None:
+        """Explain why the first class and not the second; by default, each against all others."""
+        self.outputs = self.names.outputs(contrast)
+        self.polynomial = read_hops(self.model, self.outputs.margin)
+        self.most_nodes = max(most_nodes(self.polynomial, len(self.columns)), _LEAST_NODES)
+
+    def with_rows(self, inputs: Tensor) -> HopExplainer:
+        """Return the same, with rows of columns in place of nodes that terms are not fitted on."""
+        other = copy(self)
+        other._inputs = torch.cat([self._inputs[: self.num_fitted], inputs])
+        return other
 
     def explain(self, further: Sequence[int] | Ints = ()) -> Explanation:
         """Return the terms of the nodes that they are fitted on, and of ``further`` nodes.
@@ -104,6 +141,7 @@ class HopExplainer:
         return Explanation(
             outputs=self.outputs.names,
             unit=self.outputs.unit,
+            against=self.outputs.against,
             nodes=nodes,
             scores=scores,
             average=scores[:fitted].mean(axis=0),
@@ -117,7 +155,7 @@ class HopExplainer:
 
     def fitted_nodes(self) -> Ints:
         """Return the nodes that terms are fitted on."""
-        nodes = np.arange(self._num_fitted)
+        nodes = np.arange(self.num_fitted)
         if len(nodes) <= self.most_nodes:
             return nodes
         sample = np.random.default_rng(0).choice(nodes, self.most_nodes, replace=False)
@@ -126,6 +164,11 @@ class HopExplainer:
     def inputs(self, nodes: Ints) -> Floats:
         """Return the standardised columns of some nodes."""
         return self._rows(self._inputs, nodes)
+
+    def predicted(self, node: int) -> str:
+        """Return the class that a node is predicted as."""
+        projected = self._of_classes.project(self.inputs(np.array([node])))
+        return self.names.classes[int(self.predict(projected)[0])]
 
     def predict(self, projected: Floats) -> Ints:
         """Return the class that is predicted from projections of columns."""
@@ -154,7 +197,7 @@ class HopExplainer:
         model.strength.zero_()
         model.low.fill_(-torch.inf)
         model.high.fill_(torch.inf)
-        columns: Tensor = self._compute(model, self.data, self.labels)
+        columns: Tensor = self.compute(model, self.data, self.labels)
         return columns
 
     def near(self, node: int) -> list[int]:
@@ -237,12 +280,13 @@ class HopExplainer:
         alone = [select_edges(each, origin[:0]) for each in self.relations]
         picked = select_edges(relation, origin)
         alone[number] = picked._replace(edge_index=edges.flip(0) if flipped else edges)
-        inputs = self._compute(self.model, Data(x, relations=tuple(alone)), labels)
+        inputs = self.compute(self.model, Data(x, relations=tuple(alone)), labels)
         return self._rows(inputs, len(nodes) + np.arange(count))
 
     @staticmethod
     @torch.no_grad()
-    def _compute(model: CrossHops, data: Data, labels: NeighbourLabels | None) -> Any:
+    def compute(model: CrossHops, data: Data, labels: NeighbourLabels | None) -> Any:
+        """Return the standardised columns of a model for all nodes of a graph."""
         edges = data.get("relations") or data.edge_index
         return model.columns(data.x, edges, data.get("edge_weight"), labels)
 

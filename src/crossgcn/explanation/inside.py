@@ -142,15 +142,15 @@ def _axis(
 
 def _number_axis(column: Column, values: Floats, parts: int) -> Axis:
     numbers = column.numbers(values[:, 0])
-    gone = [at for at, name in enumerate(column.features) if name == f"{column.name}=(missing)"]
-    missing = values[:, gone].sum(axis=1) == 1 if gone else np.zeros(len(numbers), bool)
+    missing = column.is_missing(values)
     known = numbers[~missing] if not missing.all() else numbers
     cuts = np.unique(np.quantile(known, np.linspace(0, 1, parts + 1)[1:-1]))
     places = np.searchsorted(cuts, numbers, side="right")
     masks, labels, at = [], [], []
     for place in np.unique(places[~missing]):
         mask = (places == place) & ~missing
-        ends = [_number_text(numbers[mask].min()), _number_text(numbers[mask].max())]
+        two = float(numbers[mask].min()), float(numbers[mask].max())
+        ends = [column.date(end) or _number_text(end) for end in two]
         labels.append(ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}")
         at.append(float(numbers[mask].mean()))
         masks.append(mask)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crossgcn.explanation.columns import SCOPES, score_name
+from crossgcn.explanation.columns import SCOPES, score_name, show_frame
 from crossgcn.explanation.polynomial import Floats
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ class NodeExplanation:
         name: What it is called.
         predicted: The predicted class; ``None`` for a number.
         output: What the score is for, in ``unit``.
+        probability: The probability of ``output``, of the two classes if it is against another;
+            ``None`` for a number.
         terms: The terms of ``values``, the largest value first.
         values: What each term adds.
     """
@@ -47,6 +49,9 @@ class NodeExplanation:
             output = label if len(whole.outputs) > 1 else 0
         self.place = output
         self.output, self.unit = whole.outputs[output], whole.unit
+        self.probability: float | None = None
+        if self.predicted is not None:
+            self.probability = float(whole.probabilities(whole.scores[self.row])[output])
         self.score = float(whole.scores[self.row, output])
         self.average = float(whole.average[output])
         every = self._terms()
@@ -63,13 +68,35 @@ class NodeExplanation:
         in the table, neither cut nor smoothed.
         """
         row = self.whole.explainer.plain(self.node)
-        return {each.name: each.value_text(row[each.places]) for each in self.whole.columns}
+        held = {each.name: each.value_text(row[each.places]) for each in self.whole.columns}
+        around = [each.name for each in self.whole.columns if each.scope != "own"]
+        names = self.whole.explainer.names
+        return held | (dict.fromkeys(around, f"no {names.neighbours}") if self.is_alone else {})
+
+    @cached_property
+    def is_alone(self) -> bool:
+        """Whether the node has no neighbours."""
+        return not len(self.whole.explainer.near(self.node))
+
+    @cached_property
+    def points(self) -> Floats | None:
+        """What each term adds in percentage points of a share or of the probability of a class.
+
+        Of a probability it is what the probability would lose without the term, so that points do
+        not add up. ``None`` for a number that is no share.
+        """
+        if self.predicted is None:
+            return 100 * self.values if self.whole.explainer.is_share else None
+        scores = self.whole.scores[self.row]
+        without = scores - np.stack([term.contributions[self.row] for term in self.terms])
+        change = self.whole.probabilities(scores) - self.whole.probabilities(without)
+        return np.asarray(100 * change[:, self.place])
 
     def _terms(self) -> list[Term]:
         """Return all terms; those of the neighbourhood as one if the node has no neighbours."""
         every, explainer = self.whole.all_terms, self.whole.explainer
         around = [term for term in every if term.columns and term.scope != "own"]
-        if not around or len(explainer.near(self.node)):
+        if not around or not self.is_alone:
             return list(every)
         total = np.sum([term.contributions for term in around], axis=0)
         one = replace(
@@ -98,14 +125,19 @@ class NodeExplanation:
         Each has the ``column``, what the node has (``before``), what it would need (``after``),
         the class that would be predicted (``outcome``), and a ``distance``: the share of nodes
         between both numbers, or 0.5 for another category. The values are those of other nodes,
-        and the model is evaluated with them. The neighbourhood stays as it is.
+        and the model is evaluated with them. The neighbourhood stays as it is. Nodes with about
+        such a value must have values on both sides of the node's own ones, in every other own
+        column. Missing values neither change nor result.
         """
         explainer = self.whole.explainer
         found: list[dict[str, Any]] = []
         if self.predicted is None:
             return []
+        row = self.whole.inputs[self.row]
         for column, values, below in self.whole.other_values:
-            own = self.whole.inputs[self.row, column.places]
+            own = row[column.places]
+            if column.is_missing(own):
+                continue
             distances = np.full(len(values), _OTHER_CATEGORY)
             if below is not None:
                 known = self.whole.inputs[: self.whole.num_fitted, column.places[0]]
@@ -113,9 +145,10 @@ class NodeExplanation:
             effects = explainer.polynomial.project(values - own, column.places)
             labels = explainer.predict(self._projected + effects)
             outcomes = np.array(explainer.names.classes)[labels]
-            flips = np.flatnonzero(outcomes != self.predicted)
-            if flips.size:
-                best = flips[distances[flips].argmin()]
+            flips = np.flatnonzero((outcomes != self.predicted) & ~column.is_missing(values))
+            for best in flips[np.argsort(distances[flips], kind="stable")].tolist():
+                if not self.whole.occurs(row, column, values[best]):
+                    continue
                 change = {
                     "column": column.name,
                     "before": self.held[column.name],
@@ -124,6 +157,7 @@ class NodeExplanation:
                     "distance": float(distances[best]),
                 }
                 found.append(change)
+                break
         return sorted(found, key=lambda change: change["distance"])[:_MOST_CHANGES]
 
     def shown(self, term: Term) -> list[str]:
@@ -142,15 +176,18 @@ class NodeExplanation:
             return {"relation": name} if several else {}
 
         sums = dict.fromkeys(SCOPES, 0.0)
+        points = [None] * len(self.terms) if self.points is None else self.points.tolist()
         for at, (term, value) in enumerate(zip(self.terms, self.values.tolist(), strict=True)):
             sums[term.scope] += value
             inside = self.whole.inside(term, self.place, 2) if at < _LARGEST else {"cells": []}
-            record = {**term.describe(self.place), "value": value, "shown": self.shown(term)}
+            record = {**term.describe(self.place), "value": value, "points": points[at]}
+            record["shown"] = self.shown(term)
             terms.append(record | inside)
         return {
             "class": self.output,
             "score": self.score,
             "average": self.average,
+            "probability": self.probability,
             "terms": terms,
             **sums,
             "predicted": self.predicted,
@@ -171,23 +208,29 @@ class NodeExplanation:
         return texts
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row per term, the largest value first."""
+        """Return rows whose ``value`` add up to the score: the average, then the terms."""
         import pandas as pd
 
-        return pd.DataFrame(
+        frame = pd.DataFrame(
             {
-                "term": [term.name for term in self.terms],
-                "columns": [term.columns for term in self.terms],
-                "scope": [term.scope for term in self.terms],
-                "value": self.values,
-                "shown": ["; ".join(self.shown(term)) for term in self.terms],
+                "term": ["average", *(term.name for term in self.terms)],
+                "columns": [(), *(term.columns for term in self.terms)],
+                "scope": ["", *(term.scope for term in self.terms)],
+                "value": [self.average, *self.values.tolist()],
+                "shown": ["", *("; ".join(self.shown(term)) for term in self.terms)],
             }
         )
+        if self.points is not None:
+            frame["points"] = [np.nan, *self.points.tolist()]
+        return frame
 
     def __repr__(self) -> str:
-        shown = self.to_frame().head(_SHOWN)[["term", "value", "shown"]]
-        return (
-            f"node {self.name}, {score_name(self.output, self.unit)}: score {self.score:+.4g}, "
-            f"average {self.average:+.4g}, {len(self.terms):,} terms\n"
-            + shown.to_string(index=False, max_colwidth=50)
+        sure = "" if self.probability is None else f", probability {self.probability:.3g}"
+        named = score_name(self.output, self.unit, self.whole.against)
+        lines = [
+            f"node {self.name}: score {self.score:+.4g}{sure}, {len(self.terms):,} terms",
+            named,
+        ]
+        return "\n".join(
+            [*lines, show_frame(self.to_frame().head(_SHOWN).drop(columns=["columns", "scope"]))]
         )

@@ -22,7 +22,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 from crossgcn.errors import BadInput
-from crossgcn.explanation.columns import Names
+from crossgcn.explanation.columns import Names, show_frame
 from crossgcn.explanation.polynomial import (
     Floats,
     Ints,
@@ -31,7 +31,7 @@ from crossgcn.explanation.polynomial import (
     read_layers,
     target_scale,
 )
-from crossgcn.explanation.terms import keep_strongest, make_frame
+from crossgcn.explanation.terms import SHOWN, keep_strongest, make_frame
 from crossgcn.graph import SparseMatrix, edges_of_kind
 from crossgcn.layers import CrossGCNConv
 
@@ -53,7 +53,7 @@ class Products:
     """The strongest features and products of two features for each class.
 
     Attributes:
-        outputs: What each score is for, in ``unit``; see
+        outputs: What each score is for, in ``unit``, and what it is ``against``; see
             :class:`~crossgcn.explanation.terms.Explanation`.
         records: One per class and product, the most important first: ``class``, ``columns`` (names
             of the features), ``weight``, ``nodes`` (at how many the product is not 0),
@@ -65,6 +65,7 @@ class Products:
     reason: ClassVar[str] = "only the scores of cross-hops are split into terms of columns"
     outputs: tuple[str, ...]
     unit: str
+    against: str
     records: list[dict[str, Any]]
 
     def to_frame(self, top: int | None = None) -> pd.DataFrame:
@@ -90,12 +91,8 @@ class Products:
     term = node
 
     def __repr__(self) -> str:
-        lines = [
-            f"  {row['class']}: {' & '.join(row['columns'])} {row['weight']:+.3g} at "
-            f"{row['nodes']:,} nodes"
-            for row in self.to_json(2)
-        ]
-        return "\n".join([f"Products of features ({self.unit})", *lines[:20]])
+        shown = make_frame(self.records[:SHOWN])[["class", "term", "importance", "slope"]]
+        return f"Products of features ({self.unit})\n{show_frame(shown)}"
 
 
 def products(model: nn.Module, data: Data, names: Names) -> Products:
@@ -110,7 +107,7 @@ def products(model: nn.Module, data: Data, names: Names) -> Products:
         NotASum: If a part of the model is not a sum of products of features.
     """
     layers, inputs = read_layers(model), _first_inputs(model, data)
-    outputs, unit, margin = names.outputs()
+    outputs, unit, against, margin = names.outputs()
     _, deviation = target_scale(model)
     readout = deviation * margin  # The weight of each unit of a layer for each score.
     for layer, active in zip(layers[:0:-1], reversed(_active(model, data)), strict=True):
@@ -134,7 +131,7 @@ def products(model: nn.Module, data: Data, names: Names) -> Products:
                 }
                 records.append(record)
     records.sort(key=lambda record: -record["importance"])
-    return Products(outputs, unit, records)
+    return Products(outputs, unit, against, records)
 
 
 def _first_inputs(model: nn.Module, data: Data) -> sp.csr_array:

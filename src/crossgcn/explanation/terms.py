@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 
 from crossgcn.errors import BadInput, unknown_name
-from crossgcn.explanation.columns import Column, score_name
+from crossgcn.explanation.columns import Column, score_name, show_frame
 from crossgcn.explanation.inside import ALL_LEVELS, Grid, describe, make_grid
 from crossgcn.explanation.node import NodeExplanation
 from crossgcn.explanation.polynomial import Floats, Ints
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 
     from crossgcn.explanation.hop_explainer import HopExplainer
 
-CROSS = " × "
-_SHOWN = 12
+CROSS, OTHERS = " × ", "all other crosses"
+SHOWN = 12
+"""Terms that the text of an explanation lists."""
 _MOST_VALUES = 100
 
 
@@ -60,15 +62,18 @@ class Term:
     @property
     def name(self) -> str:
         """The columns as one text, as ``gender × neighbours: age``."""
-        return CROSS.join(self.columns) or "all other crosses"
+        return CROSS.join(self.columns) or OTHERS
 
-    def describe(self, output: int) -> dict[str, Any]:
-        """Return columns, scope, importance and error, as ``explain --json`` has them."""
+    def describe(self, output: int | slice = slice(None)) -> dict[str, Any]:
+        """Return columns, scope, importance and error, as ``explain --json`` has them.
+
+        The mean of all outputs is the default.
+        """
         return {
             "columns": list(self.columns),
             "scope": self.scope,
-            "importance": float(self.importance[output]),
-            "error": None if self.error is None else float(self.error[output]),
+            "importance": float(self.importance[output].mean()),
+            "error": None if self.error is None else float(self.error[output].mean()),
         }
 
     def __repr__(self) -> str:
@@ -88,6 +93,7 @@ class Explanation:
             target that is a number.
         unit: ``"log-odds"`` for two classes, ``"margin"`` for more (a class against the mean of
             the others), and the name of the target for a number.
+        against: The class or classes that a lower score is for; empty for a number.
         nodes: Numbers of the nodes that the terms are fitted on, all nodes or a sample of a large
             graph; then of rows that are not among them.
         scores: ``[nodes, outputs]``.
@@ -103,6 +109,7 @@ class Explanation:
 
     outputs: tuple[str, ...]
     unit: str
+    against: str
     nodes: Ints
     scores: Floats
     average: Floats
@@ -122,6 +129,13 @@ class Explanation:
     def dropped(self) -> tuple[str, ...]:
         """Names of the columns that the model does not read, so that no term has them."""
         return self.explainer.dropped
+
+    def probabilities(self, scores: Floats) -> Floats:
+        """Return the probability of each output, or of one of two classes against the other."""
+        count = scores.shape[-1]
+        if self.unit == "margin":
+            return np.asarray(softmax(scores * (1 - 1 / count), axis=-1))
+        return np.asarray(expit(scores))
 
     @property
     def all_terms(self) -> tuple[Term, ...]:
@@ -156,6 +170,16 @@ class Explanation:
         """
         ranked = sorted(self.terms, key=lambda term: -float(term.importance[output]))
         return keep_strongest(ranked, top, lambda term: len(term.columns))
+
+    def overall(self, top: int | None = None) -> list[tuple[Term, int]]:
+        """Return the terms by mean importance over the scores, and the score each matters most to.
+
+        Args:
+            top: As in :meth:`strongest`.
+        """
+        ranked = sorted(self.terms, key=lambda term: -float(term.importance.mean()))
+        kept = keep_strongest(ranked, top, lambda term: len(term.columns))
+        return [(term, int(term.importance.argmax())) for term in kept]
 
     def by_size(self, output: int = 0) -> dict[int, float]:
         """Return the importance of all listed terms of 1, 2, ... columns together."""
@@ -263,6 +287,27 @@ class Explanation:
                 found.append((column, values[commonest], None))
         return found
 
+    def occurs(self, row: Floats, column: Column, values: Floats) -> bool:
+        """Return whether nodes with about these values of a column are like a row otherwise.
+
+        These are the nodes with the same category, or the eighth with the nearest numbers, at most
+        a quarter of a standard deviation away. In each other own column, the row must be between
+        the least and the most of them.
+        """
+        known = self.inputs[: self.num_fitted]
+        if column.is_number:
+            numbers = known[:, column.places[0]]
+            distance = np.abs(numbers - values[0])
+            near = known[distance <= min(np.quantile(distance, 1 / 8), numbers.std() / 4)]
+        else:
+            near = known[(known[:, column.places] == values).all(axis=1)]
+        own = [each.places for each in self.columns if each.scope == "own" and each is not column]
+        places = np.concatenate([np.zeros(0, np.int64), *own])
+        near, own_values = near[:, places], row[places]
+        return bool(
+            (near.min(axis=0) <= own_values).all() and (own_values <= near.max(axis=0)).all()
+        )
+
     @property
     def _rows(self) -> Any:
         """The rows of the user among the nodes."""
@@ -281,15 +326,13 @@ class Explanation:
         if self.dropped:
             every = len(self.columns) + len(self.dropped)
             lines[0] += f" of {len(self.columns):,} of {every:,} columns"
-        shown = max(2, _SHOWN // len(self.outputs))
-        for output, name in enumerate(self.outputs[:6]):
-            lines.append(f"{score_name(name, self.unit)}: average {self.average[output]:+.4g}")
-            for term in self.strongest(output)[:shown]:
-                error = "" if term.error is None else f" ± {term.error[output]:.2g}"
-                lines.append(f"  {term.importance[output]:#.3g}{error}  {term.name[:60]}")
-        if len(self.outputs) > 6:
-            lines.append(f"and {len(self.outputs) - 6:,} more classes")
-        return "\n".join(lines)
+        if len(self.outputs) == 1:
+            named = score_name(self.outputs[0], self.unit, self.against)
+            lines.append(f"{named}; average {self.average[0]:+.4g}")
+        largest = self.overall()[:SHOWN]
+        shown = make_frame([{**t.describe(), "class": self.outputs[at]} for t, at in largest])
+        kept = ["term", "importance", "error"] + ["class"] * (len(self.outputs) > 1)
+        return "\n".join([*lines, show_frame(shown[kept])])
 
 
 def keep_strongest(ranked: Sequence[Any], top: int | None, size: Callable[[Any], int]) -> list[Any]:

@@ -53,6 +53,14 @@ def summarise_training(runs: RepeatedRuns) -> Summary:
     for name, shown in _CHOSEN.items():
         if name in runs.records[0]:
             summary[shown] = [record[name] for record in runs.records]
+    chosen = [record.get("calibration", {}) for record in runs.records]
+    if all("before" in each for each in chosen):
+        names = chosen[0]["before"]
+        summary["calibration"] = {
+            **{name: [each[name] for each in chosen] for name in ("scale", "shift")},
+            "before": {name: [each["before"][name] for each in chosen] for name in names},
+            "after": {name: runs.test[name] for name in names},
+        }
     return summary
 
 
@@ -116,6 +124,11 @@ def summarise_terms(
         return summary | {"reason": whole.reason}
     listed = range(len(whole.outputs)) if output is None else [output]
     names, rest = {whole.outputs[place]: place for place in listed}, whole.rest
+    if len(listed) > 1:
+        largest = [
+            term.describe() | {"class": whole.outputs[at]} for term, at in whole.overall(top)
+        ]
+        summary["overall"] = largest
     return summary | {
         "num_nodes": len(whole.nodes),
         "columns": [column.name for column in whole.columns],

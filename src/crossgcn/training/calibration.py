@@ -6,7 +6,7 @@ and sets are those of split conformal prediction.
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, log
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -30,30 +30,30 @@ def calibrate(model: CrossHops, scores: Tensor, labels: NDArray[np.int64]) -> di
     """Scale the scores, and for two classes shift them, to minimise the log loss.
 
     Scale and shift are applied to the weights and biases of the read-out, so scores remain sums of
-    the same terms. The ranking of nodes does not change.
+    the same terms. The ranking of nodes does not change. A shift, which moves predicted classes,
+    must lower the log loss by more than the Bayesian information criterion asks of one parameter.
 
     Args:
         scores: Scores of nodes that the model was not trained on, ``[nodes, classes]``.
         labels: Classes of the same nodes.
     """
-    uncalibrated = scores.numpy()
-    margins = uncalibrated - uncalibrated.mean(axis=1, keepdims=True)
-    is_binary = margins.shape[1] == 2
+    margins = (scores - scores.mean(dim=1, keepdim=True)).numpy()
 
     def log_loss(values: Any) -> float:
         scaled = np.exp(values[0]) * margins
-        if is_binary:
-            scaled[:, 1] += values[1]
-        return float((logsumexp(scaled, axis=1) - scaled[np.arange(len(labels)), labels]).mean())
+        scaled[:, -1] += sum(values[1:])
+        return float((logsumexp(scaled, axis=1) - scaled[np.arange(len(labels)), labels]).sum())
 
-    best = minimize(log_loss, np.zeros(2 if is_binary else 1), method="Nelder-Mead").x
-    scale, shift = float(np.exp(best[0])), float(best[1]) if is_binary else 0.0
+    best = minimize(log_loss, np.zeros(1), method="Nelder-Mead")
+    if margins.shape[1] == 2:
+        shifted = minimize(log_loss, np.zeros(2), method="Nelder-Mead")
+        best = shifted if best.fun - shifted.fun > log(len(labels)) / 2 else best
+    scale, shift = float(np.exp(best.x[0])), float(sum(best.x[1:]))
     readout = model.readout
     with torch.no_grad():
         readout.weight.mul_(scale)
         readout.bias.mul_(scale)
-        if is_binary:
-            readout.bias.view(readout.bags, 2)[:, 1] += shift
+        readout.bias.view(readout.bags, -1)[:, -1] += shift
     return {"scale": scale, "shift": shift}
 
 

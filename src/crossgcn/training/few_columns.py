@@ -27,7 +27,12 @@ from crossgcn.training.calibration import calibrate
 from crossgcn.training.config import RunConfig
 from crossgcn.training.few_crosses import Pair, keep_pairs, rank_pairs
 from crossgcn.training.loop import Diverged, TrainedModel
-from crossgcn.training.metrics import compute, positive_class, selecting_metric
+from crossgcn.training.metrics import (
+    OF_PROBABILITIES,
+    compute,
+    positive_class,
+    selecting_metric,
+)
 from crossgcn.training.objective import compute_loss
 from crossgcn.training.rows import RowScorer, train_rows
 
@@ -132,10 +137,11 @@ def train_hops(
 ) -> TrainedModel:
     """Train a model with the settings, columns and crosses that score best on validation nodes.
 
-    The chosen model alone scores the test nodes, once. The result's ``chosen`` has ``settings``,
-    ``epochs_from_start`` and ``calibration``; ``columns``, by name, the most important first;
-    ``path``, each number of columns that was tried, with its validation score; and ``crosses``,
-    the pairs of columns that are multiplied, the strongest first, or ``None`` for all or no pairs.
+    The chosen model alone scores the test nodes, before and after its calibration. The result's
+    ``chosen`` has ``settings``, ``epochs_from_start`` and ``calibration``; ``columns``, by name,
+    the most important first; ``path``, each number of columns that was tried, with its validation
+    score; and ``crosses``, the pairs of columns that are multiplied, the strongest first, or
+    ``None`` for all or no pairs.
 
     Args:
         model: Trained in place. Weights of columns that were dropped are 0 afterwards.
@@ -171,7 +177,11 @@ def train_hops(
     search.progress.finish()
     is_weighted = config.class_weight is not None or node_weights is not None
     if config.tuning and model.num_outputs > 1 and split.validation.numel() and not is_weighted:
-        choices["calibration"] = calibrate(chosen.model, chosen.scores, search.labels)
+        before = search.test(chosen) or {}
+        choices["calibration"] = {
+            **calibrate(chosen.model, chosen.scores, search.labels),
+            "before": {name: before[name] for name in OF_PROBABILITIES if name in before},
+        }
     choices["settings"] = {
         **chosen.trial,
         "order": chosen.model.order,
@@ -358,13 +368,17 @@ class _HopsSearch:
         """Copy the chosen weights into the full model, and score the test nodes."""
         kept = torch.isin(self._column_of, chosen.columns)
         self.model.widen(chosen.model, kept)
-        test = None
-        if self.split.test.numel():
-            device = next(chosen.model.parameters()).device
-            scorer = RowScorer(chosen.model, chosen.rows, self.split.test, self.config, device)
-            test = scorer.evaluate()
+        test = self.test(chosen)
         state = {name: value.cpu() for name, value in self.model.state_dict().items()}
         return replace(chosen.result, state=state, test=test)
+
+    def test(self, chosen: _Trained) -> dict[str, float] | None:
+        """Return every metric of the test nodes, if there are any."""
+        if not self.split.test.numel():
+            return None
+        device = next(chosen.model.parameters()).device
+        scorer = RowScorer(chosen.model, chosen.rows, self.split.test, self.config, device)
+        return scorer.evaluate()
 
     def _train(
         self,

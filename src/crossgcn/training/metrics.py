@@ -67,6 +67,9 @@ METRICS: Mapping[str, Metric] = {
 """Every metric by name. For several classes, ROC-AUC and average precision are one-vs-rest, macro
 averaged. For two classes, average precision is that of :func:`positive_class`."""
 
+OF_PROBABILITIES = ("calibration_error", "log_loss", "brier")
+"""The metrics that calibration is for."""
+
 DEFAULT_METRICS: Mapping[Task, str] = {
     "binary": "roc_auc",
     "multiclass": "accuracy",

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from crossgcn.data.features import Preprocess
+from crossgcn.data.features import Preprocess, name_label
 from crossgcn.data.files import sha256_of_json
 from crossgcn.data.relations import Relation, relations_of, shape_of
 from crossgcn.data.splits import Split
@@ -306,7 +306,7 @@ def name_columns(
     space, tables = preprocess.space, (preprocess.encoding or {}).get("plan", {})
     return plan.name_columns(
         [f"feature {n}" for n in range(plan.num_features)] if space is None else space.fields,
-        [tables.get("target") or "label"] * plan.num_labels,
+        [name_label(preprocess.classes, tables.get("target"))] * plan.num_labels,
         relations,
     )
 

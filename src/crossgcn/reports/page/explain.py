@@ -37,31 +37,24 @@ def explain_for_page(run: RunFolder, target: str) -> tuple[Explanation | Product
         )
     has_classes = isinstance(whole, Explanation) and not run.data.y.is_floating_point()
     if has_classes and all(map(_SHORT.fullmatch, whole.outputs)):
-        whole = replace(whole, outputs=tuple(f"{target}={name}" for name in whole.outputs))
+        against = f"{target}={whole.against}" if len(whole.outputs) == 1 else whole.against
+        outputs = tuple(f"{target}={name}" for name in whole.outputs)
+        whole = replace(whole, outputs=outputs, against=against)
     return whole, ""
 
 
 def strongest_terms(whole: Explanation) -> list[Summary]:
     """Return the five terms of largest mean importance, with the score each matters most to."""
-    ranked = sorted(whole.terms, key=lambda term: -float(term.importance.mean()))[:5]
     return [
-        {
-            "columns": term.columns,
-            "scope": term.scope,
-            "importance": term.importance.mean(),
-            "error": None if term.error is None else term.error.mean(),
-            "output": whole.outputs[at],
-            **whole.inside(term, at, 2),
-        }
-        for term in ranked
-        for at in [int(term.importance.argmax())]
+        {**term.describe(), "output": whole.outputs[at], **whole.inside(term, at, 2)}
+        for term, at in whole.overall()[:5]
     ]
 
 
 def collect_terms(run: RunFolder, whole: Explanation | Products) -> Summary:
     """Return the strongest terms of each score, with their contributions by value."""
     scores = range(len(whole.outputs))
-    content: Summary = {"outputs": whole.outputs, "unit": whole.unit}
+    content: Summary = {"outputs": whole.outputs, "unit": whole.unit, "against": whole.against}
     if isinstance(whole, Products):
         listed = [{"output": at, **row} for at in scores for row in whole.to_json(_CROSSES, at)]
         return {**content, "items": listed, "count": len(listed), "reason": whole.reason}
@@ -151,14 +144,15 @@ def collect_nodes(
         }
         if whole is not None and node in whole.place_of:
             one = NodeExplanation(whole, node, 0 if len(whole.outputs) == 1 else label)
-            steps = zip(one.terms[:_STEPS], one.values[:_STEPS], strict=True)
+            points = [None] * len(one.terms) if one.points is None else one.points
+            steps = list(zip(one.terms, one.values, points, strict=True))[:_STEPS]
             row |= {
                 "output": one.place,
                 "start": one.average,
                 "score": one.score,
                 "steps": [
-                    [term.name, term.scope, value, "; ".join(one.shown(term))]
-                    for term, value in steps
+                    [term.name, term.scope, value, "; ".join(one.shown(term)), amount]
+                    for term, value, amount in steps
                 ],
                 "changes": one.changes,
                 "near": [
@@ -168,4 +162,5 @@ def collect_nodes(
             }
         rows.append(row)
     meaning = "" if whole is None else whole.explainer.meaning
-    return {"rows": rows, "all": len(y), "meaning": meaning}
+    is_share = whole is not None and whole.explainer.is_share
+    return {"rows": rows, "all": len(y), "meaning": meaning, "share": is_share}

@@ -243,9 +243,17 @@
   }
 
   function unitOf(output) {
-    const { unit, outputs } = data.terms;
-    if (unit === "log-odds") return `log-odds of ${outputs[output]}`;
+    const { unit, outputs, against } = data.terms;
+    if (unit === "log-odds") return `log-odds of ${outputs[output]} against ${against}`;
     return unit === "margin" ? `score of ${outputs[output]} against the others` : unit;
+  }
+
+  /** Say which class a plus and a minus are for, and what points are. */
+  function signsOf(output) {
+    const { unit, outputs, against } = data.terms;
+    const points = "Points of a term (point at a bar): percentage points";
+    if (!against) return `+ is for more ${unit}, \u2212 for less. ${data.nodes.share ? `${points} of ${unit}.` : ""}`;
+    return `+ is for ${outputs[output]}, \u2212 for ${against}. ${points} that the probability of ${outputs[output]} would lose without it.`;
   }
 
   function nameOf(item) {
@@ -402,6 +410,7 @@
     return [
       ...head,
       make("h4", {}, `From the average to this ${isNumber ? "prediction" : "score"}`),
+      where(signsOf(row.output)),
       mount(make("div", { class: "chart waterfall" }), (width) => drawWaterfall(width, row, unit)),
       ...(isNumber ? [] : changesOf(row)),
       make("h4", {}, `Its neighbourhood: ${counted(row.degree, "neighbour")}`),
@@ -417,8 +426,8 @@
       bars.push({ name, from: at, to: at + value, text: signed(value), title: `${name}\n${signed(value)}${words}` });
       at += value;
     };
-    for (const [name, scope, value, shown] of row.steps) {
-      add(shown ? `${name} (${shown})` : name, value, `\n${SCOPES[scope]}`);
+    for (const [name, scope, value, shown, points] of row.steps) {
+      add(shown ? `${name} (${shown})` : name, value, `\n${SCOPES[scope]}${points === null ? "" : `\n${signed(points)} points`}`);
     }
     add("everything else", row.score - at);
     return barsChart(width, "Waterfall", [...bars, level("the score", row.score)], unit, { steps: true });
@@ -428,8 +437,8 @@
   function changesOf(row) {
     const lines = row.changes.map(({ outcome, column, before, after }) =>
       make("li", {}, make("b", {}, outcome), " if ", make("b", {}, column), ` were ${after} instead of ${before}`));
-    const none = "No change of one own column to a value of another node changes the answer, with the neighbourhood unchanged.";
-    const words = "The smallest changes of one own column to a value of another node, with the neighbourhood unchanged. They change the model's answer; they need not cause the outcome.";
+    const none = "No change of one own column to a value that occurs with its other ones changes the answer, with the neighbourhood unchanged.";
+    const words = "The smallest changes of one own column to a value that occurs with its other ones, with the neighbourhood unchanged. They change the model's answer; they need not cause the outcome.";
     const title = make("h4", {}, "What would have to be different for another answer");
     return lines.length ? [title, make("ul", { class: "changes" }, ...lines), where(words)] : [title, where(none)];
   }

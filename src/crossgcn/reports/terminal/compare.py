@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from statistics import fmean
 
@@ -28,11 +28,15 @@ _OF_PRESETS = ("epochs", "learning_rate", "weight_decay", "hidden_channels")
 def training_screen(summary: Summary) -> Iterator[RenderableType]:
     """Yield the result of ``train``: every metric of the test nodes, the selecting one first."""
     yield Text(f"{summary['model']} on {_title(summary)}", style="bold")
+    before = summary.get("calibration", {}).get("before", {})
     rows = []
     for name, values in summary["test"].items():
-        measured = summarise(values)
-        rows.append([_head(summary, name), spread_text(name, measured.mean, measured.sd)])
-    yield make_table(rows, ["on the test nodes"], ["mean ± sd"])
+        row = [_head(summary, name), _over_splits(name, values)]
+        if before:
+            row.append(_over_splits(name, before[name]) if name in before else "")
+        rows.append(row)
+    heads = ["mean ± sd", *["before calibration"] * bool(before)]
+    yield make_table(rows, ["on the test nodes"], heads)
     metric = summary["metric"]
     validation = METRICS[metric].sign * fmean(summary["validation_score"])
     yield Text(f"{metric_title(metric)} on the validation nodes: {spread_text(metric, validation)}")
@@ -126,6 +130,12 @@ def _head(summary: Summary, metric: str) -> str:
     if metric == "average_precision" and "positive_class" in summary:
         return f"{metric_title(metric)} of {summary['positive_class']}"
     return metric_title(metric)
+
+
+def _over_splits(name: str, values: Sequence[float]) -> str:
+    """Return mean and standard deviation of a metric."""
+    measured = summarise(values)
+    return spread_text(name, measured.mean, measured.sd)
 
 
 def _gain_text(model: Summary, metric: str) -> str:

@@ -2,63 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import exp
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from crossgcn.explanation.columns import SCOPES, score_name
-from crossgcn.explanation.terms import CROSS
+from crossgcn.explanation.difference import PARTS
+from crossgcn.explanation.terms import CROSS, OTHERS
 from crossgcn.reports.format import Summary, bar, count, make_table, with_error
 from crossgcn.reports.summaries import describe_shares
 
 _SCOPE_NAMES = {"own": "own", "neighbourhood": "neighbourhood", "both": "own × neighbourhood"}
 _LEGEND = (
     "importance: standard deviation of the term over nodes, in the unit of the score (±: standard "
-    "error). inside: mean contribution of the nodes with these values; low, high: the lowest and "
-    "highest eighth of a number."
+    "error over the bags, the models whose mean this one is). inside: mean contribution of the "
+    "nodes with these values; low, high: the lowest and highest eighth of a number."
 )
 _MOST_DROPPED = 30
 """Maximum number of dropped columns that the terminal names."""
 _LEGEND_OF_MARGINS = "margin: the score of the class minus the mean score of the others."
-_LEGEND_OF_CHANGES = (
-    "This is the model's view, with the neighbourhood as it is. It does not say that the change "
-    "would cause the outcome."
+_LEGEND_OF_KNOWN = "known labels: how many neighbours were trained on, so that their label is seen."
+_LEGEND_OF_SHARES = "points: percentage points of {}."
+_LEGEND_OF_CHANCES = (
+    "points: percentage points that the probability of {} would lose without the term; they do not "
+    "add up."
 )
+_LEGEND_OF_CHANGES = (
+    "This is the model's view, with the neighbourhood as it is and with values that occur "
+    "together. It does not say that the change would cause the outcome."
+)
+_MOST_NAMED = 10
 
 
 def terms_screen(summary: Summary) -> Iterator[RenderableType]:
     """Yield the most important terms of each score, with bars on one scale."""
-    records, unit = summary["terms"], summary["unit"]
+    records, unit, against = summary["terms"], summary["unit"], summary["against"]
     if summary["warning"]:
         yield Text(summary["warning"], style="yellow")
     if "reason" in summary:
         yield Text(f"Products of features are listed, because {summary['reason']}.", style="dim")
+    if "overall" in summary:
+        yield Text("\nmean of all classes", style="bold")
+        yield from _importances(summary["overall"], "matters most to", lambda row: row["class"])
     largest = max((row["importance"] for row in records), default=0.0)
     for name in dict.fromkeys(row["class"] for row in records):
-        yield Text(f"\n{score_name(name, unit)}", style="bold")
-        for head, is_cross in (("column", False), ("cross", True)):
-            rows = [
-                (
-                    CROSS.join(row["columns"]),
-                    with_error(f"{row['importance']:#.3g}", row["error"]),
-                    bar(row["importance"], largest),
-                    _inside(row),
-                )
-                for row in records
-                if row["class"] == name and (len(row["columns"]) > 1) == is_cross
-            ]
-            if rows:
-                yield make_table(rows, [head], ["importance"], ["", "inside"])
+        yield Text(f"\n{score_name(name, unit, against)}", style="bold")
+        rows = [row for row in records if row["class"] == name]
+        yield from _importances(rows, "inside", _inside, largest)
         if "average" in summary:
             yield from map(Text, _sums(summary, name))
     if "columns" in summary:
         yield Text("")
         yield from map(Text, filter(None, (describe_shares(summary), _columns(summary))))
+    names = {name for row in records for name in row["columns"]}
     legend = [_LEGEND, summary.get("limits"), _LEGEND_OF_MARGINS if unit == "margin" else None]
+    legend.append(_LEGEND_OF_KNOWN if any(n.endswith(": known labels") for n in names) else None)
     yield Text(" ".join(filter(None, legend)), style="dim")
+
+
+def _importances(
+    records: Sequence[Summary], head: str, words: Callable[[Summary], str], largest: float = 0.0
+) -> Iterator[RenderableType]:
+    """Yield a table of single columns and one of crosses, with bars on one scale."""
+    largest = largest or max((row["importance"] for row in records), default=0.0)
+    for what, is_cross in (("column", False), ("cross", True)):
+        rows = [
+            (
+                CROSS.join(row["columns"]),
+                with_error(f"{row['importance']:#.3g}", row["error"]),
+                bar(row["importance"], largest),
+                words(row),
+            )
+            for row in records
+            if (len(row["columns"]) > 1) == is_cross
+        ]
+        if rows:
+            yield make_table(rows, [what], ["importance"], ["", head])
 
 
 def term_screen(summary: Summary) -> Iterator[RenderableType]:
@@ -66,7 +87,8 @@ def term_screen(summary: Summary) -> Iterator[RenderableType]:
     (term,) = summary["terms"]
     yield Text(CROSS.join(term["columns"]), style="bold")
     importance = with_error(f"{term['importance']:#.3g}", term["error"])
-    yield Text(f"{score_name(term['class'], summary['unit'])}: importance {importance}")
+    named = score_name(term["class"], summary["unit"], summary["against"])
+    yield Text(f"{named}\nimportance {importance}")
     largest = max((abs(cell["contribution"]) for cell in term["cells"]), default=0.0)
     rows = [
         [
@@ -84,11 +106,20 @@ def node_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
     predicted = summary["predicted"]
     headline = f"node {summary['name']}"
     yield Text(headline if predicted is None else f"{headline}: predicted {predicted}", "bold")
-    score = f"{score_name(summary['class'], summary['unit'])}: {summary['score']:+.4g}"
-    if summary["unit"] == "log-odds" and " rather than " not in summary["class"]:
-        score += f", probability {1 / (1 + exp(-summary['score'])):.0%}"
+    yield Text(score_name(summary["class"], summary["unit"], summary["against"]))
+    score = f"score {summary['score']:+.4g}"
+    if predicted is not None:
+        is_pair = summary["unit"] == "log-odds" and len(summary["classes"]) > 2
+        among = f" and not {summary['against']}" if is_pair else ""
+        score += f", probability of {summary['class']}{among} {summary['probability']:.3g}"
     yield Text(score)
-    yield make_table(_steps(summary, top), ["term"], ["contribution"], [""])
+    steps, heads = list(_steps(summary, top)), ["contribution", "points"]
+    if not any(points for *_, points, _ in steps):
+        steps, heads = [[*rest, bars] for *rest, _, bars in steps], heads[:1]
+    yield make_table(steps, ["term"], heads, [""])
+    if "points" in heads:
+        legend = _LEGEND_OF_SHARES if predicted is None else _LEGEND_OF_CHANCES
+        yield Text(legend.format(summary["class"]), style="dim")
     neighbours = summary["neighbours"]
     if neighbours:
         largest = abs(neighbours[0]["contribution"])
@@ -109,14 +140,17 @@ def node_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
     if summary["changes"]:
         yield Text(_LEGEND_OF_CHANGES, style="dim")
     else:
-        yield Text("No change of one of its own columns gives another answer.")
+        yield Text(
+            "No change of one of its own columns, to a value that occurs with the others, gives "
+            "another answer."
+        )
 
 
 def _steps(summary: Summary, top: int) -> Iterator[list[str | Text]]:
     """Yield rows from the average to the score: terms of own columns, neighbourhood, and both."""
     terms = summary["terms"]
     largest = max((abs(term["value"]) for term in terms), default=0.0)
-    yield ["average", f"{summary['average']:+.4g}", ""]
+    yield ["average", f"{summary['average']:+.4g}", "", ""]
     for scope in SCOPES:
         shown = [term for term in terms[:top] if term["scope"] == scope]
         more = [term for term in terms[top:] if term["scope"] == scope]
@@ -124,14 +158,51 @@ def _steps(summary: Summary, top: int) -> Iterator[list[str | Text]]:
             shown, more = [*shown, *more], []
         others = [term["value"] for term in more]
         if shown or others:
-            yield [Text(_SCOPE_NAMES[scope], "bold"), Text(f"{summary[scope]:+.4g}", "bold"), ""]
+            total = Text(f"{summary[scope]:+.4g}", "bold")
+            yield [Text(_SCOPE_NAMES[scope], "bold"), total, "", ""]
         for term in shown:
-            name = CROSS.join(term["columns"]) or "all other crosses"
+            name = CROSS.join(term["columns"]) or OTHERS
             held = f" ({'; '.join(term['shown'])})" if term["shown"] else ""
-            yield [f"  {name}{held}", f"{term['value']:+.4g}", bar(term["value"], largest)]
+            points = "" if term["points"] is None else f"{term['points']:+.1f}"
+            length = bar(term["value"], largest)
+            yield [f"  {name}{held}", f"{term['value']:+.4g}", points, length]
         if others:
-            yield [f"  {count(len(others), 'other term')}", f"{sum(others):+.4g}", ""]
-    yield [Text("score", "bold"), Text(f"{summary['score']:+.4g}", "bold"), ""]
+            yield [f"  {count(len(others), 'other term')}", f"{sum(others):+.4g}", "", ""]
+    yield [Text("score", "bold"), Text(f"{summary['score']:+.4g}", "bold"), "", ""]
+
+
+def change_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
+    """Yield why scores changed since an older run: by part, and by term."""
+    is_one, numbers = "score" in summary, (*PARTS, "change")
+    about = f"node {summary['name']}" if is_one else count(summary["nodes"], "node")
+    yield Text(f"{about}, since {summary['since']}", style="bold")
+    yield Text(score_name(summary["class"] or "a class", summary["unit"], summary["against"]))
+    if is_one:
+        yield Text(f"score {summary['score']:+.4g}, was {summary['old_score']:+.4g}")
+    else:
+        for what, gone in (("came", summary["only_new"]), ("went", summary["only_old"])):
+            if gone:
+                more = ", …" * (len(gone) > _MOST_NAMED)
+                yield Text(
+                    f"{count(len(gone), 'node')} {what}: {', '.join(gone[:_MOST_NAMED])}{more}"
+                )
+    rows = []
+    for term in [{"columns": ["all terms"], **summary}, *summary["terms"][:top]]:
+        held = [was if was == now else f"{was} → {now}" for was, now in term.get("shown", ())]
+        name = CROSS.join(term["columns"]) or OTHERS
+        form = "{:+.3g}" if is_one else "{:.3g}"
+        changes = [form.format(term[each]) if term[each] else "0" for each in numbers]
+        rows.append([name + (f" ({'; '.join(held)})" if held else ""), *changes])
+    heads = ["own", "neighbours", "edges", "model", "change"]
+    yield make_table(rows, ["term"], heads, line_after=0)
+    if not is_one:
+        moved = "; ".join(
+            f"{row['node']} {', '.join(f'{each:+.3g}' for each in row['change'].values())}"
+            for row in summary["moved_most"]
+        )
+        yield Text(f"Scores that changed most: {moved}.")
+        yield Text("The table has roots of the mean square over the nodes.", style="dim")
+    yield Text(summary["meaning"], style="dim")
 
 
 def _sums(summary: Summary, name: str) -> Iterator[str]:

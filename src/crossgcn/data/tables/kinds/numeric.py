@@ -147,7 +147,10 @@ class NumberEncoder(ColumnEncoder):
 
     def encode_values(self, distinct: Distinct) -> sparse.csr_array:
         """Return a one at the range of each value, its rank and the standardised value."""
-        read = distinct.read_numbers(self.style)
+        return sparse.csr_array(self.encode_numbers(distinct.read_numbers(self.style)))
+
+    def encode_numbers(self, read: Floats) -> NDArray[np.float32]:
+        """Return the features of numbers; those that are not finite are missing."""
         rows = np.flatnonzero(np.isfinite(read))
         numbers = read[rows]
         with np.errstate(all="ignore"):
@@ -163,7 +166,7 @@ class NumberEncoder(ColumnEncoder):
         features[rows, np.searchsorted(self.bounds, numbers, side="right")] = 1.0
         features[rows, -2] = np.nan_to_num(ranks).clip(-0.5, 0.5)
         features[rows, -1] = standard.clip(-MAX_DEVIATIONS, MAX_DEVIATIONS)
-        return sparse.csr_array(features)
+        return features
 
     @property
     def number_columns(self) -> tuple[str, ...]:
