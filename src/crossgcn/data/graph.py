@@ -217,13 +217,25 @@ def _canonical(relation: Relation, num_nodes: int, where: str) -> Relation:
         merged = (
             coalesce(ends, num_nodes=num_nodes, sort_by_row=False)
             if directed
-            else to_undirected(ends, num_nodes=num_nodes)
+            else _both_ways(ends, num_nodes)
         )
     else:
         merged, weight = _merge_weights(ends, weight, num_nodes, directed, where)
     if relation.edge_attr is not None:
         relation = relation._replace(edge_attr=merge_columns(relation, merged, num_nodes))
     return relation._replace(edge_index=merged, edge_weight=weight)
+
+
+def _both_ways(ends: Tensor, num_nodes: int) -> Tensor:
+    """Return unique edges in both directions, sorted: PyG's ``to_undirected`` in less memory."""
+    first, second = ends.numpy()
+    keys = np.concatenate([first * num_nodes + second, second * num_nodes + first])
+    keys.sort()
+    keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+    both = np.empty((2, len(keys)), np.int64)
+    np.floor_divide(keys, num_nodes, out=both[0])
+    np.remainder(keys, num_nodes, out=both[1])
+    return torch.from_numpy(both)
 
 
 def _merge_weights(
