@@ -1,4 +1,7 @@
-"""Run benchmarks: ``python -m benchmarks [NAME…] [--out DIR] [--quick]``."""
+"""Run benchmarks: ``python -m benchmarks [NAME…] [--out DIR] [--quick]``.
+
+``python -m benchmarks real --graph NAME`` makes a record of :mod:`benchmarks.real_graphs` anew.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,11 @@ ROUNDS, QUICK_ROUNDS, FEWEST_ROUNDS = 7, 3, 5
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run benchmarks and return the exit code: 0 done, 1 failed, 2 bad input."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["real"]:
+        from benchmarks.real_graphs import main as make_record_of_graph
+
+        return make_record_of_graph(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
     parser.add_argument("--quick", action="store_true", help="smaller problems, not judged")

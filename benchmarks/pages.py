@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.__main__ import BENCHMARKS
-from benchmarks.real_graphs import brief_markdown, ebm_markdown, read_records, scores_markdown
+from benchmarks.real_graphs import brief_markdown, ebm_markdown, read_records
+from benchmarks.real_pages import results_markdown, write_scores
 from benchmarks.records import markdown_of
 
 PROJECT = Path(__file__).parents[1]
@@ -27,7 +28,7 @@ def render() -> Iterator[tuple[Path, str]]:
             "real graphs": brief_markdown(real),
         },
         "docs/real_graphs.md": {
-            "real graphs": scores_markdown(real),
+            "real graphs": results_markdown(real),
             "ebm": ebm_markdown(read_records(RESULTS / "real" / "ebm")),
         },
         "benchmarks/README.md": {
@@ -62,3 +63,4 @@ def replace_block(text: str, name: str, content: str) -> str:
 if __name__ == "__main__":
     for path, text in render():
         path.write_text(text, encoding="utf-8")
+    write_scores(PROJECT / "docs" / "figures" / "real-graphs.png", read_records(RESULTS / "real"))

@@ -1,23 +1,37 @@
-"""Every model on graphs of people and places: the records in ``results/real`` and their tables.
+"""Every model on graphs of people and places: the records in ``results/real``.
 
-``python -m benchmarks.real_graphs [NAME…]`` runs ``crossgcn compare`` on each graph that is on this
-machine, and writes what it prints with ``--json``. All of them take half an hour on two cores.
+``python -m benchmarks real --graph NAME [--protocol 10/10/80]`` makes one record anew: what
+``crossgcn compare`` prints with ``--json``, with the models of :data:`MODELS`, and the columns that
+were used. With ``--models``, only these are measured, and take the place of those of the same name
+in the record, which says for each model by which commit it was measured.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.harness import crossgcn
 from benchmarks.records import markdown_table
-from crossgcn import CrossGCNError
+from crossgcn import BadInput, CrossGCNError
 
 FOLDER = Path(__file__).parents[1] / "results" / "real"
+
+MODELS = (
+    *("majority-or-mean", "linear", "cross-own", "cross-hops-1", "cross-hops-2", "cross-hops-3"),
+    *("ebm", "gcn", "boosting", "boosting-hops", "lightgbm", "lightgbm-hops"),
+    *("perceptron", "perceptron-hops", "gnn"),
+)
+"""Those that ``compare`` trains by default, and the strong ones that it trains if named."""
+
+PROTOCOLS = {"60/20/20": "", "10/10/80": "-10"}
+"""Shares of nodes that train, validate and test, and the end of the name of such a record."""
 
 COMPARISONS: dict[str, tuple[str, ...]] = {
     "facebook100-Amherst41": ("facebook100/Amherst41",),
@@ -40,50 +54,18 @@ BRIEF = (
 Record = Mapping[str, Any]
 
 _IN_PERCENT = ("roc_auc", "accuracy")
-_NO_BREAK = str.maketrans({" ": "\N{NO-BREAK SPACE}", "-": "\N{NON-BREAKING HYPHEN}"})
+NO_BREAK = str.maketrans({" ": "\N{NO-BREAK SPACE}", "-": "\N{NON-BREAKING HYPHEN}"})
 
 
 def read_records(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the comparisons, by dataset and target."""
+    """Return the comparisons, by dataset, target and protocol."""
     records = [json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))]
     kinds = {"stratified": "", "public": " (official splits)"}
     return {
-        f"{record['dataset']}{kinds[record['splits']]}, {record['target']}": record
+        f"{record['dataset']}{kinds[record['splits']]}, {record['target']}"
+        + ("" if record["train"] != "10%" else ", 10 % of the labels"): record
         for record in records
     }
-
-
-def scores_markdown(records: Mapping[str, Record]) -> str:
-    """Return two tables: the test scores of the models, and what ``compare`` answered."""
-    names = [m["model"] for m in max((r["models"] for r in records.values()), key=len)]
-    by_name = {
-        title: {model["model"]: model for model in record["models"]}
-        for title, record in records.items()
-    }
-    scores = [
-        [f"`{name}`", *(_score(by_name[title].get(name), r) for title, r in records.items())]
-        for name in names
-    ]
-    metrics = ["metric", *(record["metric"] for record in records.values())]
-    answers = [
-        [
-            title,
-            *(_gain(record, question) for question in ("crosses", "graph", "black_box")),
-            f"`{record['recommended']}`",
-            f"{sum(model['seconds'] for model in record['models']):.0f} s",
-        ]
-        for title, record in records.items()
-    ]
-    commits = sorted({str(record["commit"])[:7] for record in records.values()})
-    splits = " or ".join(map(str, sorted({r["num_splits"] for r in records.values()})))
-    note = (
-        f"Mean ± sd on the test nodes of {splits} splits, stratified (60 / 20 / 20 %) but for the "
-        "official ones; ROC-AUC in %. The settings of every model, two per split, are chosen on "
-        f"validation nodes. Commit {', '.join(commits)}."
-    )
-    header = ["graph", "crosses", "neighbourhood", "black box", "recommended", "CPU time"]
-    tables = markdown_table(["", *records], [metrics, *scores]), markdown_table(header, answers)
-    return f"{tables[0]}\n\n{note}\n\n{tables[1]}"
 
 
 def brief_markdown(records: Mapping[str, Record]) -> str:
@@ -94,9 +76,9 @@ def brief_markdown(records: Mapping[str, Record]) -> str:
         record = records[title]
         verdicts.append(record["answers"]["crosses"]["verdict"])
         models = {model["model"]: model for model in record["models"]}
-        scores = [_score(models.get(name), record) for name in names]
+        scores = [score(models.get(name), record) for name in names]
         row = [title.removeprefix("facebook100/"), *scores, verdicts[-1]]
-        rows.append([cell.translate(_NO_BREAK) for cell in row])
+        rows.append([cell.translate(NO_BREAK) for cell in row])
     columns = ("table, target", "cross-hops", "without crosses", "boosting", "own columns")
     words = (
         f"Crosses help on {verdicts.count('helps')} of these {len(verdicts)} tables; "
@@ -116,7 +98,7 @@ def ebm_markdown(records: Mapping[str, Record]) -> str:
         seconds = other["seconds"] * record["threads"] / fits
         without = record.get("ignored")
         case = title + (f", without {', '.join(without)}" if without else "")
-        scores = (_score(model, record) for model in (ours, other))
+        scores = (score(model, record) for model in (ours, other))
         rows.append(
             [case, record["metric"], str(record["num_splits"]), *scores, f"{seconds:.0f} s"]
         )
@@ -124,41 +106,77 @@ def ebm_markdown(records: Mapping[str, Record]) -> str:
     return markdown_table([*columns, "an EBM's CPU time"], rows)
 
 
-def _score(model: Record | None, record: Record) -> str:
+def score(model: Record | None, record: Record) -> str:
+    """Return mean and standard deviation over splits of the metric that selects."""
     if model is None:
         return "—"
     values, metric = model["test"][record["metric"]], record["metric"]
     spread = stdev(values) if len(values) > 1 else 0.0
-    return f"{_number(mean(values), metric)} ± {_number(spread, metric)}"
+    return f"{number(mean(values), metric)} ± {number(spread, metric)}"
 
 
-def _gain(record: Record, question: str) -> str:
-    answer, metric = record["answers"][question], record["metric"]
-    if answer is None:
-        return "—"
-    low, high = (_number(bound, metric, sign=True) for bound in answer["interval"])
-    gain = _number(answer["difference"], metric, sign=True)
-    return f"{answer['verdict']}: {gain} ({low} to {high})"
-
-
-def _number(value: float, metric: str, *, sign: bool = False) -> str:
+def number(value: float, metric: str, *, sign: bool = False) -> str:
+    """Return a score; areas under the ROC curve and accuracies in percent."""
     scaled, digits = (100 * value, 1) if metric in _IN_PERCENT else (value, 3)
     return f"{scaled:+.{digits}f}" if sign else f"{scaled:.{digits}f}"
 
 
-def main(names: list[str]) -> int:
-    """Measure the comparisons of these names, or all."""
-    for name in names or COMPARISONS:
-        print(name, file=sys.stderr)
-        try:
-            answer = crossgcn("compare", *COMPARISONS[name], "--out", f"runs/{name}").answer
-        except CrossGCNError as error:
-            print(error, file=sys.stderr)
-            continue
-        text = json.dumps(answer, indent=1, ensure_ascii=False)
-        (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+def measure(name: str, protocol: str, models: Sequence[str]) -> dict[str, Any]:
+    """Compare models on one graph, and say by which commit and which columns each was measured."""
+    share = ("--train", "10%") if protocol == "10/10/80" else ()
+    with TemporaryDirectory() as folder:
+        out = Path(folder, "runs")
+        options = ("--models", ",".join(models), "--workers", "1", "--out", str(out))
+        cost = crossgcn("compare", *COMPARISONS[name], *share, *options)
+        record: dict[str, Any] = {**cost.answer, "cpu_seconds": cost.cpu_seconds}
+        for model in record["models"]:
+            model["commit"] = record["commit"]
+            runs = sorted((out / model["model"] / "trial-0").glob("split-*/run.json"))
+            columns = [json.loads(path.read_bytes()).get("columns") for path in runs]
+            if any(columns):
+                model["columns"] = columns
+    for key in ("out", "next", "baseline"):
+        record.pop(key, None)
+    return record
+
+
+def merge(earlier: Record, record: Record) -> dict[str, Any]:
+    """Return an earlier record with the models of a new one in the place of its own.
+
+    Raises:
+        BadInput: If they are of other splits, so that models could not be paired.
+    """
+    for key in ("dataset", "target", "splits", "num_splits", "train", "seed", "trials"):
+        if earlier[key] != record[key]:
+            raise BadInput(f"{key} is {earlier[key]} in the record and {record[key]} here")
+    models = {each["model"]: {"commit": earlier["commit"], **each} for each in earlier["models"]}
+    models |= {each["model"]: each for each in record["models"]}
+    order = sorted(models, key=lambda each: MODELS.index(each) if each in MODELS else len(MODELS))
+    return {**earlier, "models": [models[name] for name in order]}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Make one record anew, or some of its models."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks real", description=__doc__)
+    parser.add_argument("--graph", required=True, choices=(*COMPARISONS, "future", "transfer"))
+    parser.add_argument("--protocol", choices=PROTOCOLS, default="60/20/20")
+    parser.add_argument("--models", metavar="NAMES", help="only these, into the record there is")
+    given = parser.parse_args(arguments)
+    path = FOLDER / f"{given.graph}{PROTOCOLS[given.protocol]}.json"
+    try:
+        if given.graph not in COMPARISONS:
+            from benchmarks.real_shifts import write
+
+            write(given.graph, FOLDER / "shifts")
+            return 0
+        if given.models is None:
+            record = measure(given.graph, given.protocol, MODELS)
+        else:
+            record = measure(given.graph, given.protocol, given.models.split(","))
+            record = merge(json.loads(path.read_bytes()), record)
+    except CrossGCNError as error:
+        print(f"benchmarks: real: {error}", file=sys.stderr)
+        return error.exit_code
+    text = json.dumps(record, indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

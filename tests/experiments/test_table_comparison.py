@@ -463,6 +463,21 @@ def test_strong_opponents_find_a_planted_effect_and_none_in_noise(name: str, num
     assert scores[0] > 0.3 and abs(scores[1]) < 0.15
 
 
+@pytest.mark.parametrize("protocol", ["60/20/20", "10/10/80", "time"])
+def test_every_model_ends_at_chance_on_a_shuffled_target(protocol: str) -> None:
+    """Every node has many neighbours of its group, so any leak of labels would show."""
+    data = planted(1200, shuffled=True)
+    settings: dict[str, Any] = {**SETTINGS, "epochs": 8, "patience": 4}
+    if protocol == "10/10/80":
+        settings["train"] = "10%"
+    if protocol == "time":
+        data.node_time = torch.from_numpy(np.random.default_rng(7).normal(size=1200))
+        settings["splits"] = "time"
+    found = TableExperiment(data, list(CANDIDATES), num_trials=1, settings=settings).run()
+    gains = {each.name: np.mean(each.test["roc_auc"]) - 0.5 for each in found.results}
+    assert max(gains.values()) < 0.1, gains
+
+
 def test_extremes_and_page_rank_equal_slow_ones(small_graph: Data) -> None:
     x, (source, target) = small_graph.x.to_dense(), small_graph.edge_index
     found = describe_extremes(x, small_graph.edge_index)

@@ -260,7 +260,7 @@ class CheckedTables:
         (words, _), found = self.plan.missing_words(), []
         tables, ids = (
             name_tables(self.edges, self.plan.relation),
-            [*self.known_ids, *self.ids.values],
+            [*dict.fromkeys([*self.known_ids, *self.ids.values])],
         )
         for plan in self.plan.relations:
             if plan.name in tables:
