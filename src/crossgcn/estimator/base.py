@@ -23,11 +23,16 @@ from torch_geometric.data import Data
 from crossgcn.data.features import FeatureSpace, Preprocess
 from crossgcn.data.files import refuse_changed_files, sha256_of_files
 from crossgcn.data.graph import read_graph, save_graph
-from crossgcn.data.relations import relations_of
+from crossgcn.data.relations import relations_of, shape_of
 from crossgcn.data.splits import Split
 from crossgcn.data.tables.graph import as_matrix
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.estimator.graph_input import RowGraph, graph_of_rows, read_names
+from crossgcn.estimator.graph_input import (
+    RowGraph,
+    graph_of_rows,
+    match_relations,
+    read_names,
+)
 from crossgcn.estimator.labels import (
     Labels,
     expand,
@@ -118,6 +123,8 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
                 of ``graph``. One of:
 
                 - integers ``[2, edges]``, an array or a tensor;
+                - several relations by name: a dictionary of such edges, ``{"ties": edge_index}``,
+                  or PyG's ``HeteroData`` with one type of nodes;
                 - PyG's ``Data``, with weights as its ``edge_weight`` (``edge_attr`` is not read).
                   If it has features ``x``, its nodes are the graph, and ``X`` are some of them:
                   all in order, or those whose numbers are the ``node_index`` or the index of a
@@ -183,7 +190,10 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         units = result.chosen.get("settings", {}).get("hidden_channels", config.hidden_channels)
         self.settings_: dict[str, Any] = config.model_dump(
             mode="json", include=set(config.model_settings())
-        ) | {"hidden_channels": units}
+        )
+        self.settings_ |= {"hidden_channels": units}
+        if config.takes_hops:
+            self.settings_ |= shape_of(relations_of(data))
         self.graph_: RowGraph | None = graph if graph.has_edges else None
         self.n_iter_ = len(result.history)
         self.best_epoch_ = result.best_epoch
@@ -300,6 +310,8 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
                 "the model was fitted without edges and has no use for any; leave them out, or "
                 "give them to fit"
             )
+        if fitted is not None and graph.has_edges:
+            match_relations(graph, fitted)
         labels = self._labels(fitted, graph)
         if labels is not None and graph.has_edges and not labels.known.any():
             warnings.warn(

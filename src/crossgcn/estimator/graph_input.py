@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +13,10 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from crossgcn.data.graph import canonical_graph, is_labelled
-from crossgcn.data.relations import has_edges
+from crossgcn.data.relations import NEIGHBOURS, Relation, has_edges, relations_of
 from crossgcn.data.tables.graph import as_features, as_matrix
 from crossgcn.errors import BadInput
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
@@ -156,8 +157,11 @@ def graph_of_rows(
         names_in_edges: The edges hold the names of rows, not their positions.
     """
     rows = X.shape[0]
-    if isinstance(edges, Data) and edges.get("x") is not None:
-        return _read_whole_graph(X, names, edges)
+    is_hetero = isinstance(edges, HeteroData) and len(edges.node_types) == 1
+    nodes = edges.node_stores[0] if is_hetero else edges if isinstance(edges, Data) else {}
+    x = nodes.get("x")
+    if x is not None:
+        return _read_whole_graph(X, names, edges, x)
     if names is not None and not names.is_unique:
         if names_in_edges:
             raise BadInput(
@@ -169,9 +173,11 @@ def graph_of_rows(
     return RowGraph(pd.RangeIndex(rows) if names is None else names, graph), np.arange(rows)
 
 
-def _read_whole_graph(X: Any, names: Names[Any] | None, given: Data) -> tuple[RowGraph, Places]:
+def _read_whole_graph(
+    X: Any, names: Names[Any] | None, given: Any, x: Tensor
+) -> tuple[RowGraph, Places]:
     """Read a graph with the features of all nodes, of which the rows of ``X`` are some."""
-    x = given.x.detach().cpu()
+    x = x.detach().cpu()
     graph = RowGraph(pd.RangeIndex(len(x)), _read_edges(given, x, None))
     remedy = "give the graph the features that X has, after all preprocessing"
     if x.shape[1] != X.shape[1]:
@@ -194,25 +200,60 @@ def _read_edges(edges: Any, x: Tensor, names: Names[Any] | None) -> Data:
     Args:
         names: The node that each row is, if not its position; edges to other nodes are left out.
     """
-    rows, num_nodes, weights = x.shape[0], None, None
-    if isinstance(edges, Data):
-        num_nodes, weights = edges.get("num_nodes"), edges.get("edge_weight")
-        edges = edges.edge_index
-    ends = np.empty((2, 0), np.int64) if edges is None else _read_ends(edges)
-    if names is not None:
-        ends = names.get_indexer(pd.Index(ends.ravel())).reshape(ends.shape)
-        kept = (ends >= 0).all(axis=0)
-        ends, weights = ends[:, kept], None if weights is None else weights[torch.from_numpy(kept)]
-    needed = ends.max(initial=-1) + 1
-    if names is None and (num_nodes not in (None, rows) or needed > rows):
+    relations = []
+    for name, ends, weights, num_nodes in _list_relations(edges):
+        ends = _read_ends(ends)
+        if names is not None:
+            ends = names.get_indexer(pd.Index(ends.ravel())).reshape(ends.shape)
+            kept = (ends >= 0).all(axis=0)
+            ends = ends[:, kept]
+            weights = None if weights is None else weights[torch.from_numpy(kept)]
+        needed = ends.max(initial=-1) + 1
+        if names is None and (num_nodes not in (None, len(x)) or needed > len(x)):
+            raise BadInput(
+                f"edge_index has {max(num_nodes or 0, needed)} nodes, but X has {len(x)} rows; say "
+                "with node_index which node each row is, or give the features of all nodes: "
+                "graph=Data(x=..., edge_index=...)"
+            )
+        relations.append(Relation(name, torch.from_numpy(ends), weights))
+    unknown = torch.full((len(x),), -1)
+    return canonical_graph(Data(x, relations=tuple(relations), y=unknown), "X")
+
+
+def _list_relations(edges: Any) -> Iterator[tuple[str, Any, Any, int | None]]:
+    """Yield name, ends, weights and number of nodes of each relation that a user gives."""
+    if isinstance(edges, HeteroData):
+        (nodes,) = edges.node_stores if len(edges.node_types) == 1 else [None]
+        if nodes is None:
+            raise BadInput(
+                f"the graph has {len(edges.node_types)} types of nodes; give one type, whose nodes "
+                "are the rows of X, and any number of types of edges"
+            )
+        edges = {
+            name: Data(edge_index=store.edge_index, edge_weight=store.get("edge_weight"))
+            for (_, name, _), store in edges.edge_items()
+        }
+    if not isinstance(edges, Mapping):
+        edges = {NEIGHBOURS: np.empty((2, 0), np.int64) if edges is None else edges}
+    for name, each in edges.items():
+        if isinstance(each, Data):
+            num_nodes = each.num_nodes if "num_nodes" in each or "x" in each else None
+            yield str(name), each.edge_index, each.get("edge_weight"), num_nodes
+        else:
+            yield str(name), each, None, None
+
+
+def match_relations(graph: RowGraph, fitted: RowGraph) -> None:
+    """Put the relations of a graph in the order of those of the fit; refuse others."""
+    found = {each.name: each for each in relations_of(graph.data)}
+    wanted = [each.name for each in relations_of(fitted.data)]
+    if {*found} != {*wanted}:
         raise BadInput(
-            f"edge_index has {max(num_nodes or 0, needed)} nodes, but X has {rows} rows; say with "
-            "node_index which node each row is, or give the features of all nodes: "
-            "graph=Data(x=..., edge_index=...)"
+            f"the model was fitted with the relations {', '.join(wanted)}, but the edges are "
+            f"{', '.join(found)}; give all of them, by name"
         )
-    unknown = torch.full((rows,), -1)
-    graph = Data(x, torch.from_numpy(ends), edge_weight=weights, y=unknown)
-    return canonical_graph(graph, "X")
+    if len(wanted) > 1:
+        graph.data.relations = tuple(found[name] for name in wanted)
 
 
 def _read_ends(edges: Any) -> NDArray[np.int64]:

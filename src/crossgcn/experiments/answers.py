@@ -9,7 +9,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any, Literal
 
-from crossgcn.experiments.candidates import CANDIDATES, CONSTANT, Candidate
+from crossgcn.experiments.candidates import CONSTANT, Candidate, find_candidate
 from crossgcn.experiments.statistics import PairedDifference, paired_difference
 from crossgcn.training.metrics import METRICS, smallest_that_matters
 
@@ -43,7 +43,7 @@ class CandidateResult:
     @property
     def candidate(self) -> Candidate:
         """The model."""
-        return CANDIDATES[self.name]
+        return find_candidate(self.name)
 
     @property
     def scores(self) -> tuple[float, ...]:
@@ -87,6 +87,7 @@ class TableComparison:
         test_to_train: Argument of :func:`~crossgcn.paired_difference` for corrected intervals.
         constant: The result of the constant, if it is not among ``results``.
         protocol: What was trained on which splits, for the summary.
+        without: By name of a relation, a model that was trained without it.
     """
 
     results: tuple[CandidateResult, ...]
@@ -94,6 +95,7 @@ class TableComparison:
     task: str = "binary"
     constant: CandidateResult | None = None
     protocol: Mapping[str, Any] = field(default_factory=dict)
+    without: Mapping[str, CandidateResult] = field(default_factory=dict)
 
     @property
     def metric(self) -> str:
@@ -102,7 +104,8 @@ class TableComparison:
 
     @cached_property
     def _by_name(self) -> dict[str, CandidateResult]:
-        return {each.name: each for each in (*self.results, self.constant) if each is not None}
+        every = (*self.results, self.constant, *self.without.values())
+        return {each.name: each for each in every if each is not None}
 
     def of(self, name: str) -> CandidateResult:
         """Return the result of one model, or of the constant."""
@@ -129,6 +132,15 @@ class TableComparison:
             _best(each for each in self.results if each.candidate.sees_graph),
             _best(each for each in self.results if each.candidate.columns == "own"),
         )
+
+    @property
+    def relations(self) -> dict[str, QuestionAnswer]:
+        """For each of several relations, a model with it against the same model without it."""
+        answers = {
+            name: self._answer(self.of(each.name.removesuffix(f" without {name}")), each)
+            for name, each in self.without.items()
+        }
+        return {name: answer for name, answer in answers.items() if answer is not None}
 
     @property
     def black_box(self) -> QuestionAnswer | None:

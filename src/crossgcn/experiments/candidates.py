@@ -5,7 +5,7 @@ Nothing here imports torch or scikit-learn, because the command line lists the n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +21,7 @@ from crossgcn.training.config import RunConfig, given_settings
 from crossgcn.training.metrics import DEFAULT_METRICS, task_of_outputs
 
 if TYPE_CHECKING:
+    from crossgcn.data.relations import Relation
     from crossgcn.data.tables.graph import TableGraph
 
 Trials = tuple[Mapping[str, Any], ...]
@@ -125,7 +126,8 @@ class Candidate:
         return self.columns in ("hops", "graph")
 
 
-CONSTANT, _TWIN = "majority-or-mean", "cross-hops-1"
+CONSTANT, _TWIN, _USUAL = "majority-or-mean", "cross-hops-1", "cross-hops-2"
+_WITHOUT = " without "
 _OWN, _ALL = "own columns", "own and neighbours' columns"
 _NO_GRAPH = {"hops": 0}
 _HOPS = ("cross-hops", _OF_HOPS)
@@ -202,6 +204,28 @@ _CHOSEN_BY_TRIALS = ("dropout", "weight_decay", "learning_rate")
 """Settings that tuning chooses. If one of them is given, nothing is tuned."""
 
 
+def find_candidate(name: str) -> Candidate:
+    """Return a candidate by its name, also of one ``without`` a relation."""
+    return CANDIDATES[name.partition(_WITHOUT)[0]]
+
+
+def without_relations(
+    names: Sequence[str], relations: Sequence[Relation]
+) -> dict[str, dict[str, str]]:
+    """Return the settings of one model trained without each of several relations, by its name.
+
+    The model is ``cross-hops-2``, or else the first of the ``names`` that reads columns of
+    neighbours; without such a model nothing is returned.
+    """
+    found = [each for each in names if CANDIDATES[each].preset == "cross-hops"]
+    found = [each for each in found if CANDIDATES[each].columns == "hops"]
+    found = [each for each in found if CANDIDATES[each].estimator is None]
+    if not found or len(relations) < 2:
+        return {}
+    model = _USUAL if _USUAL in found else found[0]
+    return {f"{model}{_WITHOUT}{each.name}": {"without": each.name} for each in relations}
+
+
 def configure_candidate(
     candidate: Candidate, trial: int, defaults: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> RunConfig:
@@ -242,10 +266,13 @@ _OPTIONS = (
 """Settings for which ``crossgcn train`` has an option; ``--set`` takes the others."""
 
 
+_OF_HOPS_ONLY = {"batch_size", "columns", "tuning", "without"}
+
+
 def _foreign_settings(model: str) -> frozenset[str]:
     """Return the settings that a model does not have."""
     preset = get_preset(model)
-    others = {"num_layers"} if preset.inputs == "hops" else {"batch_size", "columns", "tuning"}
+    others = {"num_layers"} if preset.inputs == "hops" else _OF_HOPS_ONLY
     if not has_orders(model):
         others.add("columns")
     return (MODEL_OPTIONS - preset.options) | others

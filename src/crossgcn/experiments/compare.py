@@ -15,6 +15,7 @@ from typing import Any
 from torch_geometric.data import Data
 
 from crossgcn.data.features import Preprocess
+from crossgcn.data.relations import has_edges, relations_of
 from crossgcn.data.tables.graph import TableGraph, describe_encoding
 from crossgcn.errors import BadInput, WorkFailed, unknown_name
 from crossgcn.experiments.answers import CandidateResult, TableComparison
@@ -26,8 +27,10 @@ from crossgcn.experiments.candidates import (
     MOST_TRIALS,
     PACKAGES,
     configure_candidate,
+    find_candidate,
     table_defaults,
     train_options,
+    without_relations,
 )
 from crossgcn.experiments.experiment import Experiment
 from crossgcn.models.catalogue import MODEL_OPTIONS
@@ -91,12 +94,17 @@ class TableExperiment:
         self._defaults = {"metric": DEFAULT_METRICS[self.task], **(defaults or {})}
         check_metric(settings.get("metric", self._defaults["metric"]), self.task)
         settings = {**settings, "tuning": num_trials}
+        self._without = without_relations(self.names, relations_of(data))
+        tried = dict.fromkeys([CONSTANT, *self.names, *self._without])
         self._configs = {
-            (name, trial): configure_candidate(CANDIDATES[name], trial, self._defaults, settings)
-            for name in dict.fromkeys([CONSTANT, *self.names])
-            for trial in range(len(CANDIDATES[name].trials[:num_trials]))
+            (name, trial): configure_candidate(
+                find_candidate(name), trial, self._defaults, settings | self._without.get(name, {})
+            )
+            for name in tried
+            for trial in range(len(find_candidate(name).trials[:num_trials]))
         }
-        folders = [f"{name}/trial-{trial}" for name, trial in self._configs]
+        places = {name: f"without-{number}" for number, name in enumerate(self._without)}
+        folders = [f"{places.get(name, name)}/trial-{trial}" for name, trial in self._configs]
         configs = list(self._configs.values())
         self.experiment = Experiment(configs, data, preprocess, folders=folders)
 
@@ -119,7 +127,7 @@ class TableExperiment:
         experiment, runs = self.experiment, dict[Key, Run]()
         of_splits = product(self._configs, range(len(experiment.splits)))
         for ((name, trial), split), run in zip(of_splits, experiment.runs(out), strict=True):
-            if CANDIDATES[name].estimator is not None:
+            if find_candidate(name).estimator is not None:
                 run = EstimatorRun(**vars(run), candidate=name, trial=trial)
             runs[name, trial, split] = run
         # All models on the first split, then on the next, so that the time left is soon known.
@@ -133,6 +141,9 @@ class TableExperiment:
         constant, *others = [
             self._choose(name, done) for name in dict.fromkeys([CONSTANT, *self.names])
         ]
+        without = {
+            each["without"]: self._choose(name, done) for name, each in self._without.items()
+        }
         if CONSTANT in self.names:
             others = [constant, *others]
         config, environment = experiment.configs[0], describe_environment()
@@ -146,13 +157,13 @@ class TableExperiment:
             "epochs": config.epochs,
             "trials": self._num_trials,
             "left_out": [name for name in self.missing if CANDIDATES[name].by_default],
-            "seconds": fsum(result.seconds for result in others),
+            "seconds": fsum(result.seconds for result in (*others, *without.values())),
             "versions": environment["versions"],
             "threads": threads,
             "commit": environment["commit"],
         }
         ratio = experiment.test_to_train
-        return TableComparison(tuple(others), ratio, self.task, constant, protocol)
+        return TableComparison(tuple(others), ratio, self.task, constant, protocol, without)
 
     def _choose(self, name: str, done: Mapping[Key, Record | WorkFailed]) -> CandidateResult:
         """Choose the trial with the best validation score in each split."""
@@ -168,7 +179,7 @@ class TableExperiment:
             picked.append(best)
         trained = [each for key, each in done.items() if key[0] == name]
         options = None
-        if CANDIDATES[name].estimator is None:
+        if find_candidate(name).estimator is None:
             options = train_options(self._configs[name, mode(trials)], self._defaults)
         return CandidateResult(
             name,
@@ -194,11 +205,10 @@ def _select_candidates(
     names: Sequence[str] | None, data: Data, missing: Sequence[str]
 ) -> list[str]:
     """Return the named candidates, or the default ones that can be trained."""
-    readable = [
-        name
-        for name, candidate in CANDIDATES.items()
-        if data.edge_index.numel() or not candidate.sees_graph
-    ]
+    linked = has_edges(data)
+    listed = linked and all(each.things is None for each in relations_of(data))
+    can_read = {"graph": listed, "hops": linked}
+    readable = [name for name, each in CANDIDATES.items() if can_read.get(each.columns, True)]
     if names is None:
         return [name for name in readable if CANDIDATES[name].by_default and name not in missing]
     if absent := [name for name in names if name in missing]:

@@ -17,7 +17,7 @@ from crossgcn.data.files import holding
 from crossgcn.data.graph import canonical_graph, is_labelled
 from crossgcn.data.relations import has_edges, relations_of, shape_of
 from crossgcn.data.splits import make_splits
-from crossgcn.errors import BadInput
+from crossgcn.errors import BadInput, unknown_name
 from crossgcn.experiments.run_folder import clear_model
 from crossgcn.experiments.statistics import Summary, summarise
 from crossgcn.models.catalogue import build_model
@@ -271,6 +271,9 @@ def _check_model(config: RunConfig, data: Data) -> NodeClassifier:
             f"{config.model} reads edges between nodes, and {shared[0]!r} lists none (--through): "
             "leave it out, or train cross-hops"
         )
+    names = [each.name for each in relations]
+    if config.without is not None and config.without not in names:
+        raise unknown_name("relation", config.without, names)
     arguments = config.model_settings(shape_of(relations))
     try:
         return build_model(config.model, data.x.size(1), data.num_classes, **arguments)

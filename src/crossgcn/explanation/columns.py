@@ -23,6 +23,8 @@ SCOPES = ("own", "neighbourhood", "both")
 _MOST_SHARES = 2
 MOST_COLUMNS = 200
 """A table with more columns has no terms by column."""
+_OF_EDGES = re.compile(r" \((?:mean|share)\)$")
+"""The end of the name of a column of edges."""
 
 
 class Outputs(NamedTuple):
@@ -191,11 +193,12 @@ class Column:
 
     def value_name(self, feature: str) -> str:
         """Return the value that a feature stands for: ``female`` of ``gender=female``."""
-        name, *suffix = re.split(r"( \((?:mean|share)\)$)", self.name)  # of columns of edges
+        name, feature = (_OF_EDGES.sub("", each) for each in (self.name, feature))
         for start in (f"{name}=", f"{name}:"):
             if feature.startswith(start) and feature != start:
-                return feature.removeprefix(start).removesuffix("".join(suffix[:1]))
-        return feature
+                return feature.removeprefix(start)
+        is_of_edges = name != self.name
+        return feature.removeprefix(f"{name.partition(': ')[0]}: ") if is_of_edges else feature
 
 
 def hop_columns(model: CrossHops, names: Names) -> list[Column]:

@@ -82,6 +82,7 @@ def summarise_candidates(comparison: TableComparison, baseline: str | None = Non
         baseline: The model that the others are paired with; by default the twin without crosses.
     """
     crosses = comparison.crosses
+    relations = {name: asdict(answer) for name, answer in comparison.relations.items()}
     plain = baseline or (comparison.results[0].name if crosses is None else crosses.against)
     summary: Summary = {
         **comparison.protocol,
@@ -93,6 +94,7 @@ def summarise_candidates(comparison: TableComparison, baseline: str | None = Non
             "crosses": crosses and asdict(crosses),
             "graph": comparison.graph and asdict(comparison.graph),
             "black_box": comparison.black_box and asdict(comparison.black_box),
+            **({"relations": relations} if relations else {}),
         },
         "intervals": _INTERVALS,
         "recommended": comparison.recommended,
@@ -314,10 +316,14 @@ def _sentences(summary: Summary) -> list[str]:
     """Return a sentence for each question of a comparison, and the recommended model."""
     sentences = []
     splits = len(summary["models"][0]["validation_score"])
-    for question, (helps, does_not) in _VERDICTS.items():
-        answer = summary["answers"][question]
+    answers, verdicts = dict(summary["answers"]), dict(_VERDICTS)
+    for name, answer in answers.pop("relations", {}).items():
+        answers[f"without {name}"] = answer
+        verdicts[f"without {name}"] = (f"{name} helps", f"{name} does not help")
+    for question, answer in answers.items():
         if answer is None:
             continue
+        helps, does_not = verdicts[question]
         words = {
             "helps": helps,
             "does not help": does_not,

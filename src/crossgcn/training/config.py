@@ -97,6 +97,9 @@ class RunConfig(BaseModel):
         description="Pairs of columns that cross-hops of order 2 multiplies: a number, or all. "
         "[default: 24 if columns were chosen and at most 100 remain, else all]",
     )
+    without: str | None = Field(
+        None, description="Name of a relation whose columns cross-hops does not read."
+    )
     tuning: int | None = Field(
         None,
         ge=1,
@@ -179,7 +182,7 @@ class RunConfig(BaseModel):
                 f"crosses is {self.crosses}, but the model reads all columns: also give columns, "
                 "auto or a number"
             )
-        for name in ("columns", "tuning", "batch_size"):
+        for name in ("columns", "tuning", "batch_size", "without"):
             value = getattr(self, name)
             if value not in (None, "all") and not self.takes_hops:
                 raise BadInput(

@@ -42,6 +42,8 @@ _LEAST_OF_AUTO, _MOST_OF_AUTO = 4, 16
 """Fewest and most columns that ``auto`` chooses."""
 _SMALL_TABLE, _MOST_OF_SMALL = 24, 12
 """A table with at most 24 columns is small; ``auto`` then chooses at most 12."""
+_MORE_PER_RELATION = 8
+"""Further columns that ``auto`` chooses of each relation but the first."""
 _TOLERANCE = 0.3
 """Standard errors by which fewer columns may score below the best model."""
 _CROSSES = 24
@@ -122,6 +124,7 @@ def train_hops(
     config: RunConfig,
     names: Sequence[str],
     *,
+    without: int | None = None,
     seed: int,
     device: str | torch.device = "cpu",
     node_weights: Tensor | None = None,
@@ -137,6 +140,7 @@ def train_hops(
     Args:
         model: Trained in place. Weights of columns that were dropped are 0 afterwards.
         names: For each encoded feature, the name of its column.
+        without: Number of a relation whose columns are not read.
         seed: As for :func:`~crossgcn.training.rows.train_rows`, like the arguments after it.
 
     Raises:
@@ -146,11 +150,13 @@ def train_hops(
     wanted = config.columns or "all"
     trials = list_trials(config, split.train.numel(), rows.num_columns)
     shared: dict[str, Any] = {"seed": seed, "device": device, "node_weights": node_weights}
-    if wanted == "all" and len(trials) == 1 and not trials[0]:
+    if wanted == "all" and len(trials) == 1 and not trials[0] and without is None:
         return train_rows(model, rows, split, config, **shared, on_epochs=on_epochs)
     _check_choice(wanted, trials, split)
     search = _HopsSearch(model, rows, split, config, names, shared, _Progress(config, on_epochs))
     all_columns = torch.arange(search.num_columns)
+    if without is not None:
+        all_columns = all_columns[~torch.isin(all_columns, search.columns_of(without))]
     chosen, choices = search.choose_trial(all_columns), dict[str, Any]()
     if wanted != "all":
         starts = search.choose_starts(chosen) if wanted == "auto" else [chosen]
@@ -232,8 +238,10 @@ class _HopsSearch:
         number = {title: position for position, title in enumerate(self.titles)}
         self._column_of = torch.tensor([number[name] for name in names])
         self.num_columns = len(self.titles)
+        self.num_relations = len({number for number, _ in model.plan.sides})
         is_small = self.num_columns <= _SMALL_TABLE
         self._most_of_auto = _MOST_OF_SMALL if is_small else _MOST_OF_AUTO
+        self._most_of_auto += _MORE_PER_RELATION * max(0, self.num_relations - 1)
         self.labels = rows.labels[split.validation].numpy()
         self._metric = selecting_metric(config.metric, model.num_outputs)
         is_binary = model.num_outputs == 2
@@ -266,10 +274,10 @@ class _HopsSearch:
         Neighbours' columns are dropped at once unless they raise the validation score by more than
         one standard error. Unless crosses do so too, a model without crosses is the first start.
         """
-        start, own = whole, torch.unique(self._column_of[: self.model.in_channels])
-        if len(own) < self.num_columns:
-            alone = self._train(whole.trial, own, whole)
-            if not self.is_below(alone, whole):
+        start, own = self._choose_relations(whole), self.columns_of(-1)
+        if len(own) < len(start.columns):
+            alone = self._train(start.trial, own, start)
+            if not self.is_below(alone, start):
                 start = self.choose_trial(own)
         if self.model.order == 1:
             return [start]
@@ -277,6 +285,27 @@ class _HopsSearch:
         is_wide = _is_wide(self.split.train.numel(), start.rows.num_columns)
         linear = self._train(start.trial, start.columns, None if is_wide else start, order=1)
         return [start] if self.is_below(linear, start) else [linear, start]
+
+    def _choose_relations(self, whole: _Trained) -> _Trained:
+        """Return a model without the relations that do not help beside the others."""
+        relations = [self.columns_of(number) for number in range(self.num_relations)]
+        relations = [each for each in relations if torch.isin(each, whole.columns).all()]
+        while len(relations) > 1:
+            kept = [whole.columns[~torch.isin(whole.columns, each)] for each in relations]
+            tried = [self.choose_trial(columns) for columns in kept]
+            best = max(range(len(tried)), key=lambda at: tried[at].result.validation_score)
+            if self.is_below(tried[best], whole):
+                break
+            whole = tried[best]
+            del relations[best]
+        return whole
+
+    def columns_of(self, relation: int) -> Tensor:
+        """Return the columns of a relation; of the node itself for -1."""
+        sides = [*(number for number, _ in self.model.plan.sides), -1]
+        places = [sides[side] == relation for side in self.model.plan.side_of]
+        columns: Tensor = torch.unique(self._column_of[torch.tensor(places)])
+        return columns
 
     def choose_columns(
         self, start: _Trained, wanted: int | str

@@ -245,6 +245,9 @@ class Trainer:
             split,
             config,
             name_columns(model.plan, self.preprocess, self.relations),
+            without=[each.name for each in self.relations].index(config.without)
+            if config.without
+            else None,
             seed=seed,
             device=self.device,
             node_weights=self.node_weights,

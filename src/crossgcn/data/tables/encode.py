@@ -120,7 +120,8 @@ class TableEncoder(BaseModel):
             means = {*known, *(f"{number} rank" for number in known)}
             for name in column.feature_names:
                 names.append(f"{name} ({'mean' if name in means else 'share'})")
-                fields.append(f"{column.column} ({'mean' if known else 'share'})")
+                is_number = column.column in known
+                fields.append(f"{column.column} ({'mean' if is_number else 'share'})")
         return FeatureSpace(_make_unique(names), tuple(fields))
 
     def transform(self, nodes: Table) -> sparse.csr_array:

@@ -13,6 +13,7 @@ from torch_geometric.utils import remove_self_loops, to_undirected
 
 from crossgcn.data.files import read_hashed_json
 from crossgcn.data.graph import is_labelled
+from crossgcn.data.relations import relations_of
 from crossgcn.data.tables.graph import read_encoding
 from crossgcn.errors import BadInput
 from crossgcn.experiments.experiment import RepeatedRuns
@@ -79,6 +80,7 @@ def collect_run(run: RunFolder, *, comparison: Path | None = None, num_nodes: in
         "target": target,
         "classes": classes,
         "range": ends,
+        "relations": [each.name for each in relations_of(run.data)],
         "sizes": {
             "nodes": len(run.ids),
             # An undirected edge is stored in both directions.

@@ -7,6 +7,7 @@
 (() => {
   const PLUS = "var(--plus)", MINUS = "var(--minus)", SOFT = "var(--soft)", LINE = "var(--line)", INK = "var(--ink)";
   const PAPER = "var(--paper)";
+  const OF_RELATIONS = ["link", "warn", "good", "bad", "mute"].map((name) => `var(--${name})`);
   const SCOPES = { own: "own", neighbourhood: "neighbourhood", both: "own and neighbourhood" };
   const WIDE = window.matchMedia("(min-width: 900px)");
   const find = (id) => document.getElementById(id);
@@ -435,9 +436,16 @@
 
   function neighboursOf(row, unit) {
     if (!row.near.length) return [where("No neighbour adds to this score.")];
-    const bars = row.near.map(([id, label, value]) => ({ name: `${id}: ${named(label)}`, from: 0, to: value, text: signed(value), title: `${id}\n${data.target}: ${named(label)}\nadds ${signed(value)}` }));
+    const several = data.relations.length > 1;
+    const colourOf = (relation) => (several ? OF_RELATIONS[data.relations.indexOf(relation) % OF_RELATIONS.length] : undefined);
+    const bars = row.near.map(([id, label, value, relation]) => ({
+      name: `${id}: ${named(label)}`, from: 0, to: value, text: signed(value), colour: colourOf(relation),
+      title: `${id}${several ? `\n${relation}` : ""}\n${data.target}: ${named(label)}\nadds ${signed(value)}`,
+    }));
+    const legend = data.relations.flatMap((name) => [make("span", { class: "legend", style: `background:${colourOf(name)}` }), ` ${name} `]);
     const words = `Neighbours with their ${data.target}, the largest contributions first. ${data.nodes.meaning}`;
-    return [chart((width) => barsChart(width, `What neighbours of ${row.id} add`, bars, unit)), where(words)];
+    const drawn = chart((width) => barsChart(width, `What neighbours of ${row.id} add`, bars, unit));
+    return [...(several ? [make("p", { class: "where" }, ...legend)] : []), drawn, where(words)];
   }
 
   // ---- performance and training ----
