@@ -121,7 +121,7 @@ def test_new_rows_have_edges_of_the_same_names(crossgcn: Command, run: Path, tab
     for wrong, words in (
         (f"ties={tables}/new_friends.csv", "trained on the relations friends, works, teams"),
         (f"{tables}/new_friends.csv", "trained on the relations friends, works, teams"),
-        (f"works={tables}/new_friends.csv", "there is no column 'boss'"),
+        (f"works={tables}/new_friends.csv", "there is no column 'kind'"),
     ):
         done = crossgcn("predict", run, tables / "new.csv", wrong, "--out", "p.csv")
         assert done.returncode == 2 and words in " ".join(done.stderr.split())

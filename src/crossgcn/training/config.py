@@ -89,8 +89,8 @@ class RunConfig(BaseModel):
     columns: StrictInt | Literal["auto", "all"] | None = Field(
         None,
         description="Table columns that cross-hops reads, neighbours' columns counted separately: "
-        "a number, all, or auto (at most 16; the fewest whose validation score is close to the "
-        "best). [default: all; auto for tables]",
+        "a number, all, or auto (at most 16, and 8 for each further relation; the fewest whose "
+        "validation score is close to the best). [default: all; auto for tables]",
     )
     crosses: StrictInt | Literal["all"] | None = Field(
         None,

@@ -1,10 +1,10 @@
 """Choose settings, columns and crosses of cross-hops on the validation nodes of a split.
 
 A column is a table column of the node itself, of its neighbours or of a further hop; its encoded
-features stay together. The search starts with all columns. Neighbours' columns, and crosses, are
-dropped first if the model is as good without them. The importance of a column is the training
-loss when its values are replaced by their mean. The least important columns are dropped, the model
-is trained again, and so on. Finally, crosses are restricted to few pairs of columns.
+features stay together. The search starts with all columns. Relations, then neighbours' columns, and
+crosses, are dropped first if the model is as good without them. The importance of a column is the
+training loss when its values are replaced by their mean. The least important columns are dropped,
+the model is trained again, and so on. Finally, crosses are restricted to few pairs of columns.
 """
 
 from __future__ import annotations
@@ -287,14 +287,18 @@ class _HopsSearch:
         return [start] if self.is_below(linear, start) else [linear, start]
 
     def _choose_relations(self, whole: _Trained) -> _Trained:
-        """Return a model without the relations that do not help beside the others."""
+        """Return a model without the relations without which it validates better.
+
+        Without a relation the model is trained from its start: one with very many columns has
+        learned chance.
+        """
         relations = [self.columns_of(number) for number in range(self.num_relations)]
         relations = [each for each in relations if torch.isin(each, whole.columns).all()]
         while len(relations) > 1:
             kept = [whole.columns[~torch.isin(whole.columns, each)] for each in relations]
             tried = [self.choose_trial(columns) for columns in kept]
             best = max(range(len(tried)), key=lambda at: tried[at].result.validation_score)
-            if self.is_below(tried[best], whole):
+            if tried[best].result.validation_score < whole.result.validation_score:
                 break
             whole = tried[best]
             del relations[best]

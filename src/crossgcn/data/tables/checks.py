@@ -241,7 +241,7 @@ def wrong_cell(tables: CheckedTables) -> None:
     """Text among numbers, dates or flags would silently count as missing."""
     for table, encoders in tables.encoded:
         for encoder in encoders.columns:
-            distinct = table.distinct(encoder.column)
+            distinct = table.distinct(table.require(encoder.column))
             for wrong, message, remedy in encoder.find_wrong(distinct):
                 words = sorted({text for text in compress(distinct.texts, wrong) if text.isalpha()})
                 if words and not tables.trained:

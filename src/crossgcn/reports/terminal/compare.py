@@ -64,7 +64,7 @@ def _chosen_columns(summary: Summary) -> Iterator[RenderableType]:
     often = [name for name, times in counts.most_common() if 2 * times >= len(chosen)]
     yield Text(
         "auto takes the fewest columns whose score is at most 0.3 standard errors below the best, "
-        "at most 16.\n"
+        "at most 16, and 8 for each further relation.\n"
     )
     yield Text("Columns that at least half of the splits read: " + ", ".join(often))
     if most := max((len(pairs) for pairs in summary["crosses"] if pairs), default=0):
