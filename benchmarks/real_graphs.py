@@ -81,9 +81,9 @@ def brief_markdown(records: Mapping[str, Record]) -> str:
         rows.append([cell.translate(NO_BREAK) for cell in row])
     columns = ("table, target", "cross-hops", "without crosses", "boosting", "own columns")
     words = (
-        f"Crosses help on {verdicts.count('helps')} of these {len(verdicts)} tables; "
-        f"{verdicts.count('does not help')} × they do not, {verdicts.count('cannot tell')} × ten "
-        "splits cannot tell."
+        f"Of these {len(verdicts)} tables, crosses help on {verdicts.count('helps')} and do not "
+        f"help on {verdicts.count('does not help')}; on {verdicts.count('cannot tell')} ten splits "
+        "cannot tell."
     )
     return f"{markdown_table([*columns, 'crosses'], rows)}\n\n{words}"
 
