@@ -18,6 +18,7 @@ from crossgcn.training.loop import TrainedModel
 from crossgcn.training.metrics import evaluate
 from crossgcn.training.objective import compute_loss
 from crossgcn.training.trainer import Run, Trainer
+from crossgcn.training.trials import list_trials
 
 NAMES = ("own", "other", *(f"noise {number}" for number in range(6)))
 
@@ -186,10 +187,10 @@ def test_a_trial_is_a_training_with_its_settings() -> None:
 
 def test_wide_tables_start_small_and_others_without_penalty() -> None:
     config = RunConfig.create(model="cross-hops", tuning=2)
-    narrow, wide = (few_columns.list_trials(config, 1000, columns) for columns in (50, 500))
+    narrow, wide = (list_trials(config, 1000, columns) for columns in (50, 500))
     assert {"dropout": 0.0, "weight_decay": 0.0} in narrow
     assert any("initial_scale" in trial for trial in wide)
-    assert few_columns.list_trials(RunConfig.create(model="cross-hops"), 1000, 50) == ({},)
+    assert list_trials(RunConfig.create(model="cross-hops"), 1000, 50) == ({},)
 
 
 def test_what_cannot_be_chosen_is_refused() -> None:

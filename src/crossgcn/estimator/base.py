@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
@@ -21,12 +19,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace, Preprocess
-from crossgcn.data.files import refuse_changed_files, sha256_of_files
-from crossgcn.data.graph import read_graph, save_graph
 from crossgcn.data.relations import relations_of, shape_of
 from crossgcn.data.splits import Split
 from crossgcn.data.tables.graph import as_matrix
 from crossgcn.errors import BadInput, WorkFailed
+from crossgcn.estimator.folder import read_estimator, write_estimator
 from crossgcn.estimator.graph_input import (
     RowGraph,
     graph_of_rows,
@@ -51,7 +48,6 @@ from crossgcn.training.calibration import Answers, Misses
 from crossgcn.training.config import RunConfig
 from crossgcn.training.loop import Diverged
 from crossgcn.training.metrics import DEFAULT_METRICS, METRICS, check_metric, task_of_outputs
-from crossgcn.training.saved_models import load_saved, save_model
 from crossgcn.training.trainer import Run, Trainer, check_columns
 
 # Arguments that scikit-learn passes on, if metadata routing is on. Rows are scored in the graph of
@@ -63,9 +59,6 @@ _SCORE_ARGUMENTS = GRAPH_ARGUMENTS | {"edge_index": False}
 
 _EPOCHS_WITHOUT_VALIDATION = 30
 """Epochs of a model of neighbourhoods that no held-out rows stop early."""
-
-_GRAPH = "fitted_graph.npz"
-"""The graph whose nodes the rows of a saved estimator are."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -376,36 +369,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         graph and all runs. :meth:`load` returns lists as tuples, a ``RandomState`` and ``graph``
         as ``None``, and nothing about the epochs and the choice of columns.
         """
-        check_is_fitted(self, "model_")
-        folder, columns = Path(folder), getattr(self, "feature_names_in_", None)
-        parameters = self.get_params() | {"graph": None}
-        if isinstance(parameters.get("class_weight"), Mapping):
-            parameters["class_weight"] = list(parameters["class_weight"].items())
-        labels: Labels = getattr(self, "classes_", np.array(["target"]))
-        extra: dict[str, Any] = {
-            self.kind: json.loads(json.dumps(parameters, default=_to_plain_python)),
-            "labels": {"dtype": labels.dtype.str, "values": labels.tolist()},
-            "misses": self.misses_,
-        }
-        (folder / _GRAPH).unlink(missing_ok=True)
-        if self.graph_ is not None:
-            extra["rows"] = self.graph_.names.tolist()
-            if not all(isinstance(name, int | str) for name in extra["rows"]):
-                raise BadInput(
-                    "nodes are named by neither numbers nor texts, so the graph cannot be saved"
-                )
-            folder.mkdir(parents=True, exist_ok=True)
-            save_graph(folder / _GRAPH, self.graph_.data)
-            extra["files"] = sha256_of_files(folder, [_GRAPH])
-        space = None if columns is None else FeatureSpace.named(list(columns))
-        save_model(
-            folder,
-            self.model_.state_dict(),
-            preset=self.preset_,
-            in_channels=self.n_features_in_,
-            settings=self.settings_,
-            preprocess=Preprocess(tuple(map(str, labels.tolist())), space, extra=extra),
-        )
+        write_estimator(self, Path(folder))
 
     @classmethod
     def load(cls, folder: Path | str) -> Self:
@@ -414,32 +378,7 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         Raises:
             BadInput: If a file is missing, damaged, changed or does not belong to the others.
         """
-        folder = Path(folder)
-        saved = load_saved(folder)
-        preprocess, extra = saved.preprocess, saved.preprocess.extra
-        parameters: Any = extra.get(cls.kind)
-        if not isinstance(parameters, dict) or not parameters.keys() <= set(cls._get_param_names()):
-            raise BadInput(
-                f"{folder}: is not a {cls.kind} that this version of crossgcn saved; load a run "
-                "of crossgcn train with TableModel.load, and a regressor with CrossGCNRegressor"
-            )
-        if isinstance(parameters.get("class_weight"), list):
-            parameters = parameters | {"class_weight": dict(parameters["class_weight"])}
-        parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in parameters.items()}
-        loaded = cls(**parameters)
-        loaded.model_, loaded.preset_, loaded.settings_ = saved.model, saved.preset, saved.settings
-        loaded.n_features_in_ = saved.in_channels
-        if preprocess.space is not None:
-            loaded.feature_names_in_ = np.array(preprocess.space.names, dtype=object)
-        if cls.kind == "classifier":
-            labels = extra["labels"]
-            loaded.classes_ = np.array(labels["values"], dtype=np.dtype(labels["dtype"]))
-        loaded.graph_ = None
-        loaded.misses_ = Misses(*extra["misses"]) if extra.get("misses") else None
-        if "files" in extra:
-            again = "copy the whole folder again, or save the estimator again"
-            refuse_changed_files(folder, extra["files"], again)
-            loaded.graph_ = RowGraph(pd.Index(extra["rows"]), read_graph(folder / _GRAPH))
+        loaded: Self = read_estimator(cls, Path(folder))
         return loaded
 
     def __sklearn_clone__(self) -> Self:
@@ -454,8 +393,3 @@ class CrossGCNEstimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _to_plain_python(value: Any) -> Any:
-    """Return a parameter for JSON; a generator of random numbers becomes ``None``."""
-    return None if isinstance(value, np.random.RandomState) else value.tolist()

@@ -35,6 +35,7 @@ from crossgcn.training.metrics import (
 )
 from crossgcn.training.objective import compute_loss
 from crossgcn.training.rows import RowScorer, train_rows
+from crossgcn.training.trials import Trial, is_wide, list_trials
 
 _SIZES = (*(2**power for power in range(16, 4, -1)), 24, 16, 12, 8, 6, 4, 3, 2, 1)
 """Numbers of columns to try, where they are smaller than the number of all columns."""
@@ -63,24 +64,6 @@ _RANKING_ENTRIES = 1 << 24
 """Entries of the sample of training rows on which columns and pairs are ranked."""
 _RANKING_ROWS = 4096
 
-_FEW_ROWS_PER_COLUMN = 5
-"""A table with fewer training rows per encoded column is called wide."""
-
-Trial = Mapping[str, float]
-"""Settings of the training; ``initial_scale`` multiplies the initial weights of the read-out."""
-
-_MILD: Trial = {"dropout": 0.1, "weight_decay": 1e-2}
-_NO_PENALTY: Trial = {"dropout": 0.0, "weight_decay": 0.0}
-_STRONG_DROPOUT: Trial = {"dropout": 0.5, "weight_decay": 1e-3}
-_SMALL_START: Trial = {
-    "dropout": 0.1,
-    "weight_decay": 0.1,
-    "learning_rate": 3e-4,
-    "initial_scale": 0.05,
-}
-_TRIALS = (_MILD, _NO_PENALTY, _STRONG_DROPOUT, _SMALL_START)
-_TRIALS_IF_WIDE = (_STRONG_DROPOUT, _SMALL_START, _NO_PENALTY, _MILD)
-
 
 @dataclass(frozen=True)
 class _Trained:
@@ -103,23 +86,6 @@ class _Trained:
     epochs: int
     crosses: Sequence[Pair] | None = None
     resampled: list[float] = field(default_factory=list)
-
-
-def list_trials(config: RunConfig, num_rows: int, num_columns: int) -> tuple[Trial, ...]:
-    """Return the settings to try, the most promising first; one empty trial without tuning.
-
-    Args:
-        num_rows: Training nodes.
-        num_columns: Encoded columns of the model.
-    """
-    if config.tuning is None:
-        return ({},)
-    trials = _TRIALS_IF_WIDE if _is_wide(num_rows, num_columns) else _TRIALS
-    return trials[: config.tuning]
-
-
-def _is_wide(num_rows: int, num_columns: int) -> bool:
-    return num_rows < _FEW_ROWS_PER_COLUMN * num_columns
 
 
 def train_hops(
@@ -292,8 +258,8 @@ class _HopsSearch:
         if self.model.order == 1:
             return [start]
         # With few rows, crosses have distorted the linear part, so it is trained from scratch.
-        is_wide = _is_wide(self.split.train.numel(), start.rows.num_columns)
-        linear = self._train(start.trial, start.columns, None if is_wide else start, order=1)
+        wide = is_wide(self.split.train.numel(), start.rows.num_columns)
+        linear = self._train(start.trial, start.columns, None if wide else start, order=1)
         return [start] if self.is_below(linear, start) else [linear, start]
 
     def _choose_relations(self, whole: _Trained) -> _Trained:
