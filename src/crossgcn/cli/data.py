@@ -73,6 +73,6 @@ def get_dataset(
 
         path = str(make_folder(out) / f"{name}.npz")
         save_graph(Path(path), load_dataset(name, seed=seed))
-    where = available(name)
-    words = f"{name} is here ({where})" + (f", written to {path}" if path else "")
+    where, written = available(name), f"{path} and edges.csv" if name in TABLES else path
+    words = f"{name} is here ({where})" + (f", written to {written}" if path else "")
     print_answer({"dataset": name, "where": where, "file": path}, [words], as_json)

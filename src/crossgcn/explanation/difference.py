@@ -289,9 +289,9 @@ def refuse_others(new: RunFolder, old: RunFolder) -> None:
     for what in here | there:
         if here.get(what) != there.get(what):
             raise BadInput(
-                f"{old.folder}: {what} is {there.get(what, 'not read')} there and "
-                f"{here.get(what, 'not read')} in {new.folder}: give two runs of the same target, "
-                "columns (--ignore) and relations"
+                f"the runs cannot be compared: {what} is {there.get(what, 'absent')} in "
+                f"{old.folder} and {here.get(what, 'absent')} in {new.folder}; train both with the "
+                "same target, columns (--ignore) and relations"
             )
 
 

@@ -33,6 +33,8 @@ _LEGEND_OF_CHANGES = (
     "This is the model's view, with the neighbourhood as it is and with values that occur "
     "together. It does not say that the change would cause the outcome."
 )
+_ROUNDING = 1e-12
+"""Smaller changes of a score are rounding."""
 _MOST_NAMED = 10
 
 
@@ -191,7 +193,9 @@ def change_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
         held = [was if was == now else f"{was} → {now}" for was, now in term.get("shown", ())]
         name = CROSS.join(term["columns"]) or OTHERS
         form = "{:+.3g}" if is_one else "{:.3g}"
-        changes = [form.format(term[each]) if term[each] else "0" for each in numbers]
+        changes = [
+            form.format(term[each]) if abs(term[each]) > _ROUNDING else "0" for each in numbers
+        ]
         rows.append([name + (f" ({'; '.join(held)})" if held else ""), *changes])
     heads = ["own", "neighbours", "edges", "model", "change"]
     yield make_table(rows, ["term"], heads, line_after=0)
