@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,8 @@ MODELS = (
 PROTOCOLS = {"60/20/20": "", "10/10/80": "-10"}
 """Shares of nodes that train, validate and test, and the end of the name of such a record."""
 
+_TIES = "ties=$CROSSGCN_DATA/real/us-county-ties/edges.csv"
+
 COMPARISONS: dict[str, tuple[str, ...]] = {
     "facebook100-Amherst41": ("facebook100/Amherst41",),
     "facebook100-Haverford76": ("facebook100/Haverford76",),
@@ -42,6 +45,8 @@ COMPARISONS: dict[str, tuple[str, ...]] = {
     "twitch-DE": ("twitch/DE",),
     "us-county-democratic_share": ("us-county", "--target", "democratic_share"),
     "us-county": ("us-county",),
+    "us-county-ties-democratic_share": ("us-county", _TIES, "--target", "democratic_share"),
+    "us-county-ties": ("us-county", _TIES),
 }
 """Arguments of ``crossgcn compare``, by the name of the record."""
 
@@ -63,6 +68,7 @@ def read_records(folder: Path) -> dict[str, dict[str, Any]]:
     kinds = {"stratified": "", "public": " (official splits)"}
     return {
         f"{record['dataset']}{kinds[record['splits']]}, {record['target']}"
+        + "".join(f", with {name}" for name in record.get("relations", ())[1:])
         + ("" if record["train"] != "10%" else ", 10 % of the labels"): record
         for record in records
     }
@@ -121,14 +127,21 @@ def number(value: float, metric: str, *, sign: bool = False) -> str:
     return f"{scaled:+.{digits}f}" if sign else f"{scaled:.{digits}f}"
 
 
-def measure(name: str, protocol: str, models: Sequence[str]) -> dict[str, Any]:
+def measure(
+    name: str, protocol: str, models: Sequence[str], *, workers: int = 1, device: str = "cpu"
+) -> dict[str, Any]:
     """Compare models on one graph, and say by which commit and which columns each was measured."""
+    arguments = [os.path.expandvars(each) for each in COMPARISONS[name]]
+    relations = [each.partition("=")[0] for each in arguments if "=" in each]
     share = ("--train", "10%") if protocol == "10/10/80" else ()
     with TemporaryDirectory() as folder:
         out = Path(folder, "runs")
-        options = ("--models", ",".join(models), "--workers", "1", "--out", str(out))
-        cost = crossgcn("compare", *COMPARISONS[name], *share, *options)
+        options = ("--models", ",".join(models), "--out", str(out))
+        work = ("--workers", str(workers), "--device", device)
+        cost = crossgcn("compare", *arguments, *share, *options, *work)
         record: dict[str, Any] = {**cost.answer, "cpu_seconds": cost.cpu_seconds}
+        if relations:
+            record["relations"] = ["neighbours", *relations]
         for model in record["models"]:
             model["commit"] = record["commit"]
             runs = sorted((out / model["model"] / "trial-0").glob("split-*/run.json"))
@@ -161,7 +174,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--graph", required=True, choices=(*COMPARISONS, "future", "transfer"))
     parser.add_argument("--protocol", choices=PROTOCOLS, default="60/20/20")
     parser.add_argument("--models", metavar="NAMES", help="only these, into the record there is")
+    parser.add_argument("--workers", type=int, default=1, help="processes (default 1)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda, for layered models and gnn")
     given = parser.parse_args(arguments)
+    work: dict[str, Any] = {"workers": given.workers, "device": given.device}
     path = FOLDER / f"{given.graph}{PROTOCOLS[given.protocol]}.json"
     try:
         if given.graph not in COMPARISONS:
@@ -170,9 +186,9 @@ def main(arguments: Sequence[str]) -> int:
             write(given.graph, FOLDER / "shifts")
             return 0
         if given.models is None:
-            record = measure(given.graph, given.protocol, MODELS)
+            record = measure(given.graph, given.protocol, MODELS, **work)
         else:
-            record = measure(given.graph, given.protocol, given.models.split(","))
+            record = measure(given.graph, given.protocol, given.models.split(","), **work)
             record = merge(json.loads(path.read_bytes()), record)
     except CrossGCNError as error:
         print(f"benchmarks: real: {error}", file=sys.stderr)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,11 @@ def planted(num_nodes: int = 600, *, number: bool = False) -> Data:
 
 
 def search(
-    data: Data, split: Split | None = None, seed: int = 0, **settings: Any
+    data: Data,
+    split: Split | None = None,
+    seed: int = 0,
+    names: Sequence[str] = NAMES,
+    **settings: Any,
 ) -> tuple[TrainedModel, CrossHops, Trainer]:
     given = {"label_features": False, "bags": 2, "epochs": 30, "patience": 10, "batch_size": 128}
     config = RunConfig.create(
@@ -50,7 +55,7 @@ def search(
         **{**given, "dropout": 0.0, "learning_rate": 0.02, "seed": seed, **settings},
     )
     split = split or make_splits(data, "stratified", num_splits=1)[0]
-    space = FeatureSpace.named(NAMES)
+    space = FeatureSpace.named(names)
     trainer = Trainer(data, [split], preprocess=Preprocess(("no", "yes"), space))
     run = Run(config, 0)
     model = trainer.build(run)
@@ -87,6 +92,19 @@ def test_neighbours_that_say_nothing_are_dropped_at_once() -> None:
     result, _, _ = search(data, columns="auto", metric="roc_auc")
     assert set(result.chosen["columns"]) <= set(NAMES)
     assert result.chosen["path"][0][0] == len(NAMES)
+
+
+def test_crosses_that_do_not_pay_among_many_columns_are_tried_again_among_few() -> None:
+    draw = torch.Generator().manual_seed(1)
+    x = torch.randn(240, 30, generator=draw)
+    y = x[:, 0] + x[:, 1] + 0.8 * x[:, 0] * x[:, 1] + 0.7 * torch.randn(240, generator=draw)
+    data = Data(x=x, edge_index=torch.zeros(2, 0, dtype=torch.long), y=y, num_classes=1, name="few")
+    names = [f"column {number}" for number in range(30)]
+    result, _, _ = search(data, names=names, columns="auto", hops=0, metric="r2")
+    assert {"column 0", "column 1"} <= set(result.chosen["columns"])
+    assert result.chosen["settings"]["order"] == 2
+    assert result.test is not None
+    assert result.test["r2"] > 0.7
 
 
 def test_a_model_without_crosses_takes_its_place_in_one_with_them() -> None:

@@ -51,7 +51,7 @@ _SMALL_TABLE, _MOST_OF_SMALL = 24, 12
 _MORE_PER_RELATION = 8
 """Further columns that ``auto`` chooses of each relation but the first."""
 _TOLERANCE = 0.3
-"""Standard errors by which fewer columns may score below the best model."""
+"""Standard errors by which fewer columns, or earlier weights, may score below the best model."""
 _CROSSES = 24
 """Pairs of columns that are multiplied by default."""
 _MOST_RANKED = 100
@@ -136,6 +136,7 @@ def train_hops(
         chosen, path = results[0]
         if search.is_below(chosen, results[-1][0]):
             chosen, path = results[-1]
+        chosen = search.train_anew(chosen)
         chosen = search.choose_trial(chosen.columns, search.choose_crosses(chosen))
         choices = {"columns": search.names(search.rank(chosen)), "path": path}
         pairs = chosen.crosses
@@ -305,6 +306,15 @@ class _HopsSearch:
                 break
             chosen = tried[-1]
         return chosen, [(len(each.columns), each.result.validation_score) for each in tried]
+
+    def train_anew(self, chosen: _Trained) -> _Trained:
+        """Return a model on the same columns trained from initial weights, if it is better.
+
+        Weights that once read all columns may keep what they learned by chance, and crosses that
+        did not pay among all columns may pay among few.
+        """
+        anew = self._train(chosen.trial, chosen.columns)
+        return anew if self.is_below(chosen, anew, _TOLERANCE) else chosen
 
     def choose_crosses(self, whole: _Trained) -> _Trained:
         """Return a model on the same columns that multiplies few pairs of them."""
