@@ -27,7 +27,7 @@ import torch
 
 from crossgcn.data.relations import Relation
 from crossgcn.data.tables.cells import MOST_WEIGHT, quote
-from crossgcn.data.tables.edges import RelationPlan
+from crossgcn.data.tables.edges import RelationPlan, join_relations
 from crossgcn.data.tables.graph import TableGraph, encode_graph, refuse_errors
 from crossgcn.data.tables.plan import TableChoices, make_plan
 from crossgcn.data.tables.problems import CheckedTables
@@ -80,11 +80,8 @@ def load_engine_tables(
         BadInput: If a table or its engine is missing or cannot be used.
         WorkFailed: If the engine fails.
     """
-    named = {choices.relation.strip(): edges} if isinstance(edges, str) else dict(edges)
-    for name in through or {}:
-        if name in named:
-            raise BadInput(f"two relations are called {name!r}; give each a name of its own")
-    named |= through or {}
+    named = {choices.relation.strip(): edges} if isinstance(edges, str) else edges
+    named = join_relations(named, through)
     places = [nodes, *named.values()]
     servers = {_server_of(name) for name in places}
     if len(servers) > 1:

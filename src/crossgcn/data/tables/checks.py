@@ -27,11 +27,11 @@ from crossgcn.data.tables.problems import (
     Problem,
     Severity,
     as_option,
-    listed,
     merge_alike,
     show_name,
 )
 from crossgcn.data.tables.table import Distinct
+from crossgcn.errors import few
 
 Rule = Callable[[CheckedTables], None]
 
@@ -96,7 +96,7 @@ def rare_classes(tables: CheckedTables) -> None:
     classes = Labels.of(tables.nodes.distinct(plan.target))
     rare, minimum = classes.find_rare()
     sizes = zip(compress(classes.names, rare), classes.counts[rare].tolist(), strict=True)
-    shown = listed([f"{quote(name)} ({size})" for name, size in sizes])
+    shown = few([f"{quote(name)} ({size})" for name, size in sizes])
     message = f"classes need {minimum} nodes to train, to validate and to test; too few: {shown}"
     severity: Severity = "error"
     remedy = "add nodes, leave their target empty, or give --rare-classes drop"

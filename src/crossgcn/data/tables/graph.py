@@ -20,6 +20,7 @@ from crossgcn.data.features import Preprocess, csr_tensor, read_saved
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.relations import Relation, as_relation
 from crossgcn.data.tables.checks import NEW_NODES, RULES, Rule, check_tables
+from crossgcn.data.tables.edges import join_relations
 from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.kinds.base import Unseen
 from crossgcn.data.tables.labels import read_roles, read_times
@@ -91,13 +92,10 @@ def open_tables(
     through: Mapping[str, AnyTable] | None = None,
 ) -> CheckedTables:
     """Read tables and infer the kinds of their columns, without checking them."""
-    node_table, through = read_table(nodes, "nodes"), through or {}
-    tables = _read_edges(edges, choices.relation.strip())
-    for name in through:
-        if name in tables:
-            raise BadInput(f"two relations are called {name!r}; give each a name of its own")
-    tables |= _read_edges(through, "")
-    return CheckedTables(node_table, tables, make_plan(node_table, tables, choices, through))
+    node_table = read_table(nodes, "nodes")
+    tables = join_relations(_read_edges(edges, choices.relation.strip()), _read_edges(through, ""))
+    plan = make_plan(node_table, tables, choices, through or ())
+    return CheckedTables(node_table, tables, plan)
 
 
 def _read_edges(edges: AnyEdges, relation: str) -> dict[str, Table]:

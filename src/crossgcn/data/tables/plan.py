@@ -135,19 +135,20 @@ class TableChoices(BaseModel):
                 )
             if not any(choice_for({choice: column}, name, edges[name]) for name in edges):
                 next(iter(edges.values())).require(column)
-        of_nodes, of_edges = [], dict[str, list[Any]]()
-        for column, kind in self.node_columns():
-            relation = next((name for name in edges if column.startswith(f"{name}: ")), None)
-            if relation is None or column in nodes.columns:
-                of_nodes.append((column, kind))
-            else:
-                own = (column.removeprefix(f"{relation}: "), kind)
-                of_edges.setdefault(relation, []).append(own)
+        remaining, of_edges = self.node_columns(), {}
         for name, table in edges.items():
             chosen = choice_for(self.edge_columns(), name, table)
             _check_columns(table, [(column, choice) for choice, column in chosen.items()])
-        found = {name: _check_columns(edges[name], named) for name, named in of_edges.items()}
-        return _check_columns(nodes, of_nodes), found
+            start = f"{name}: "
+            own = [
+                each
+                for each in remaining
+                if each[0].startswith(start) and each[0] not in nodes.columns
+            ]
+            remaining = [each for each in remaining if each not in own]
+            named = [(column.removeprefix(start), kind) for column, kind in own]
+            of_edges[name] = _check_columns(table, named)
+        return _check_columns(nodes, remaining), of_edges
 
     def missing_words(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the words for a missing value in features, and those in a target of classes."""
@@ -210,8 +211,6 @@ def make_plan(
     edges: Table | EdgeTables | None,
     choices: TableChoices,
     through: Collection[str] = (),
-    *,
-    edge_columns: bool = True,
 ) -> TablePlan:
     """Decide the kind of every column: as the user chose, else by its name and content.
 
@@ -220,7 +219,6 @@ def make_plan(
 
     Args:
         through: Names of the tables of edges to things that nodes share.
-        edge_columns: Use the columns of edges that are neither ends nor weights.
     """
     edges = name_tables(edges, choices.relation.strip())
     chosen, chosen_of_edges = choices.check(nodes, edges)
@@ -238,10 +236,9 @@ def make_plan(
             table,
             nodes.distinct(id_column),
             choice_for(choices.edge_columns(), name, table),
-            chosen_of_edges.get(name, {}),
+            chosen_of_edges[name],
             directed=name in choices.directed,
             through=name in through,
-            describe=edge_columns,
         )
         relations.append(relation)
         reasons += how_found
@@ -275,14 +272,15 @@ def make_plan(
     for name in nodes.columns:
         kind, reason = known[name] if name in known else infer_kind(name, nodes.distinct(name))
         columns.append({"name": name, "kind": kind, "reason": reason, "chosen": name in chosen})
-    found: dict[str, Any] = {
+    found = {
+        "id_column": id_column,
         "split_column": split_column,
         "task": task,
+        "relation": choices.relation.strip(),
         "columns": columns,
+        "relations": tuple(relations),
         "reasons": reasons,
     }
-    found |= {"id_column": id_column, "relation": choices.relation.strip()}
-    found["relations"] = tuple(relations)
     return TablePlan.model_validate(choices.model_dump() | found)
 
 
