@@ -99,31 +99,27 @@ def load_engine_tables(
             engine = Engine(server, backend, folder)
             show("reading the nodes")
             table = _read(engine, engine.open(nodes, "nodes"), nodes, "nodes")
-            rows, samples = dict[str, Any](), dict[str, Table]()
+            rows, cells = dict[str, Any](), dict[str, Table]()
             for number, (name, place) in enumerate(named.items()):
                 rows[name] = engine.open(place, f"edges-{number}")
-                few = rows[name].limit(SAMPLE_ROWS)
-                samples[name] = _read(engine, few, place, f"edges-{number}")
-            plan = make_plan(table, samples, choices, through or ())
-            described = {each.name for each in plan.relations if each.features}
+                cells[name] = _read(engine, rows[name].limit(SAMPLE_ROWS), place, "edges")
+            plan = make_plan(table, cells, choices, through or ())
+            described = [each.name for each in plan.relations if each.features]
             if described:
-                for number, name in enumerate(named):
-                    if name in described:
-                        samples[name] = _read(engine, rows[name], named[name], f"edges-{number}")
-                plan = make_plan(table, samples, choices, through or ())
-            tables = CheckedTables(table, {name: samples[name] for name in described}, plan)
+                cells |= {each: _read(engine, rows[each], named[each], "edges") for each in described}
+                plan = make_plan(table, cells, choices, through or ())
+            tables = CheckedTables(table, {name: cells[name] for name in described}, plan)
             refuse_errors(tables)
             show("reading the edges")
             ids = table.frame[plan.id_column].tolist()
-            in_memory = {each.plan.name: each for each in tables.relations}
-            relations = [
-                in_memory[each.name].relation()
-                if each.name in described
-                else number_edges(engine, rows[each.name], named[each.name], each, ids)
-                for each in plan.relations
-            ]
+            relations = {each.plan.name: each.relation() for each in tables.relations}
+            for each in plan.relations:
+                if each.name not in relations:
+                    edges = rows[each.name]
+                    relations[each.name] = number_edges(engine, edges, named[each.name], each, ids)
     show("encoding the nodes")  # after DuckDB has released its memory
-    return encode_graph(tables, relations, joined=False)
+    in_order = [relations[each.name] for each in plan.relations]
+    return encode_graph(tables, in_order, joined=False)
 
 
 def _server_of(name: str) -> str | None:
@@ -269,8 +265,7 @@ class Engine:
                 where,
             )
             known = [each for (each,) in found.fetchall()]
-            hint = f"; give tables as {path}::TABLE (views are not run)"
-            _require(str(path), table, known, hint)
+            _require(str(path), table, known, f"; give tables as {path}::TABLE (views are not run)")
             return self.backend.table(table, database=where)
         if table:
             raise BadInput(
@@ -343,6 +338,7 @@ def _duckdb(scratch: Path, memory_limit: int, threads: int) -> Iterator[Any]:
 
 @contextmanager
 def _spark(server: str) -> Iterator[Any]:
+    """Connect to a Spark cluster."""
     _check_answers(server)
     ibis = import_ibis("pyspark", "ibis.backends.pyspark", extra="spark")
     from pyspark.sql import SparkSession

@@ -22,7 +22,6 @@ from crossgcn.data.tables.labels import MIN_TO_SPLIT, Labels, read_times, role_o
 from crossgcn.data.tables.problems import (
     MISSING,
     UNKNOWN,
-    CheckedEdges,
     CheckedTables,
     Problem,
     Severity,
@@ -333,32 +332,29 @@ def missing_edge_end(tables: CheckedTables) -> None:
 
 def unknown_edge_end(tables: CheckedTables) -> None:
     """An edge to an unknown id would be lost, or join the wrong node."""
+    plan, an_id = tables.plan, quote(tables.ids.values[0])
     for edges in tables.relations:
-        _unknown_end(tables, edges)
-
-
-def _unknown_end(tables: CheckedTables, edges: CheckedEdges) -> None:
-    plan, ends = tables.plan, edges.ends
-    count, an_id = int((ends == UNKNOWN).sum()), quote(tables.ids.values[0])
-    message = (
-        f"{{value}} is not a node: {count:,} of {ends.size:,} ends of edges are not in column "
-        f"{show_name(plan.id_column)} of {tables.nodes.name}, which has ids such as {an_id}"
-    )
-    if tables.trained:
-        message += f", nor among the {len(tables.known_ids):,} nodes trained on"
-    severity: Severity = "error"
-    if 2 * count > ends.size:
-        remedy = (
-            "use the same ids in both tables, or name the right columns with --id-column, "
-            "--source-column and --destination-column"
+        is_unknown = edges.ends == UNKNOWN
+        message = (
+            f"{{value}} is not a node: {is_unknown.sum():,} of {is_unknown.size:,} ends of edges "
+            f"are not in column {show_name(plan.id_column)} of {tables.nodes.name}, which has ids "
+            f"such as {an_id}"
         )
-    elif plan.unknown_ids == "drop":
-        severity, remedy = "warning", "such edges are left out; add the node, or correct the id"
-    else:
+        if tables.trained:
+            message += f", nor among the {len(tables.known_ids):,} nodes trained on"
+        severity: Severity = "error"
         remedy = "add the node, correct the id, or delete the edge"
-        remedy += "" if tables.trained else "; --unknown-ids drop leaves such edges out"
-    for column, rows in zip(edges.end_columns, ends == UNKNOWN, strict=True):
-        tables.add(severity, "unknown-edge-end", message, remedy, column, rows, edges.table)
+        if is_unknown.mean() > 0.5:
+            remedy = (
+                "use the same ids in both tables, or name the right columns with --id-column, "
+                "--source-column and --destination-column"
+            )
+        elif plan.unknown_ids == "drop":
+            severity, remedy = "warning", "such edges are left out; add the node, or correct the id"
+        elif not tables.trained:
+            remedy += "; --unknown-ids drop leaves such edges out"
+        for column, rows in zip(edges.end_columns, is_unknown, strict=True):
+            tables.add(severity, "unknown-edge-end", message, remedy, column, rows, edges.table)
 
 
 def bad_edge_weight(tables: CheckedTables) -> None:
@@ -377,22 +373,17 @@ def repeated_edge(tables: CheckedTables) -> None:
     for edges in tables.relations:
         ends, plan = edges.ends, edges.plan
         message = "the edge from {value} is listed before"
-        forward = pd.DataFrame(ends.T).duplicated().to_numpy() & edges.is_usable
-        rows = forward
+        rows = pd.DataFrame(ends.T).duplicated().to_numpy() & edges.is_usable
         if not (plan.directed or plan.through):
             either = pd.DataFrame(np.sort(ends, axis=0).T).duplicated().to_numpy()
-            either = either & edges.is_usable
-            proper = int((edges.is_usable & ~forward).sum())
-            lists_both_ways = 2 * int((either & ~forward).sum()) == proper
-            rows = forward if lists_both_ways else either
+            reverse = either & edges.is_usable & ~rows
+            lists_both_ways = 2 * reverse.sum() == (edges.is_usable & ~rows).sum()
+            rows = rows if lists_both_ways else rows | reverse
             message += ", perhaps the other way round,"
-        message += " and counts once"
+        message += " and counts once" + ", with the mean of its columns" * bool(plan.features)
         remedy = "delete the row; give a weight column if it should count more"
-        if plan.features:
-            message += ", with the mean of its columns"
-        tables.add(
-            "warning", "repeated-edge", message, remedy, plan.source_column, rows, edges.table
-        )
+        column = plan.source_column
+        tables.add("warning", "repeated-edge", message, remedy, column, rows, edges.table)
 
 
 def isolated_node(tables: CheckedTables) -> None:
