@@ -49,10 +49,8 @@ class Relation(NamedTuple):
 
 def relations_of(data: Data) -> tuple[Relation, ...]:
     """Return the relations of a graph; one, ``neighbours``, if the graph has none by name."""
-    given: tuple[Relation, ...] | None = data.get("relations")
-    if given is not None:
-        return given
-    return (as_relation(data.edge_index, data.get("edge_weight"), data.get("directed") is True),)
+    only = data.edge_index, data.get("edge_weight"), data.get("directed") is True
+    return data.get("relations") or (as_relation(*only),)
 
 
 def as_relation(
@@ -74,10 +72,10 @@ def shape_of(relations: Sequence[Relation]) -> dict[str, Any]:
     """
     directed = [each.directed for each in relations]
     columns = [len(each.space) for each in relations]
-    shape: dict[str, Any] = {"edge_columns": columns} if any(columns) else {}
-    if len(relations) > 1:
-        return {"directed": directed, **shape}
-    return {"directed": True, **shape} if any(directed) else shape
+    shape: dict[str, Any] = {}
+    if len(relations) > 1 or any(directed):
+        shape["directed"] = directed if len(relations) > 1 else True
+    return shape | {"edge_columns": columns} if any(columns) else shape
 
 
 def select_edges(relation: Relation, chosen: Tensor) -> Relation:

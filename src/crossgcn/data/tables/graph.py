@@ -121,8 +121,7 @@ def encode_graph(
     ``joined`` is that of :func:`~crossgcn.data.graph.canonical_graph`.
     """
     nodes, plan, encoder, labels = tables.nodes, tables.plan, tables.encoder, tables.labels
-    roles = read_roles(nodes, plan.split_column, labels)
-    times = None
+    roles, times = read_roles(nodes, plan.split_column, labels), None
     if plan.time_column is not None:
         times = torch.from_numpy(read_times(nodes.distinct(plan.time_column)))
     data = Data(
@@ -164,8 +163,8 @@ def refuse_errors(tables: CheckedTables, rules: Sequence[Rule] = RULES) -> None:
     if errors:
         lines = [f"{tables.nodes.name}: {len(errors)} error(s) in the tables; correct them first:"]
         lines += [f"  {error}" for error in errors[:MAX_ERRORS_SHOWN]]
-        if len(errors) > MAX_ERRORS_SHOWN:
-            more = len(errors) - MAX_ERRORS_SHOWN
+        more = len(errors) - MAX_ERRORS_SHOWN
+        if more > 0:
             lines.append(f"  and {more} more: crossgcn check, with the same options, lists all")
         raise BadInput("\n".join(lines))
 
@@ -241,10 +240,10 @@ def load_new_tables(
 ) -> NewNodes:
     """Encode tables of new nodes for a trained model; columns are found by their headers.
 
-    Edges connect new nodes, or new and known ones. ``known_ids`` are the ids of the nodes trained
-    on, in order.
+    Edges connect new nodes, or new and known ones.
 
     Args:
+        known_ids: The ids of the nodes trained on, in order.
         known: The relations trained on.
         edge_encoders: The encoders of columns of edges, by relation.
     """
