@@ -32,6 +32,7 @@ WORKBOOK = ".xlsx"
 
 DELIMITERS = ",;\t|"
 _LINE_END = re.compile(rb"[\r\n]")
+_HAS_NUL = "has a NUL character; delete it, or write the table again, a text file as UTF-8"
 
 
 def read_table(source: Path | str | pd.DataFrame | Table, role: str) -> Table:
@@ -227,6 +228,10 @@ def make_table(
         texts[header] = _write_as_text(present).reindex(column.index, fill_value="").astype("str")
         if pd.api.types.is_numeric_dtype(present) and not pd.api.types.is_bool_dtype(present):
             typed.add(header)
+            continue
+        for row in np.flatnonzero(texts[header].str.contains("\0", regex=False))[:1]:
+            place = f"{name}, row {first_row + row}, column {header}"
+            raise BadInput(f"{place}: {quote(texts[header].iloc[row])} {_HAS_NUL}")
     return Table(name, pd.DataFrame(texts), first_row, encoding, frozenset(typed))
 
 
@@ -248,6 +253,8 @@ def _clean_headers(headers: Sequence[Any], name: str) -> list[str]:
                 f"{name}, row 1: column {position} of {len(cleaned)} has no header; name it, or "
                 "delete the column"
             )
+        if "\0" in header:
+            raise BadInput(f"{name}, row 1, column {position}: {quote(header)} {_HAS_NUL}")
         if first < position:
             raise BadInput(
                 f"{name}, row 1: columns {first} and {position} are both called {header!r}; "
