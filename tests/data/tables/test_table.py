@@ -379,7 +379,7 @@ def test_words_are_cleaned(cell: str, separator: Separator, words: list[str]) ->
 def test_a_nul_character_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "n.csv"
     path.write_bytes(b"id,town\na,Oslo\nb,Os\0lo\nc,\0\n")
-    with pytest.raises(BadInput, match=r"n\.csv, row 3, column town: 'Os\\x00lo' has a NUL.*; delete"):
+    with pytest.raises(BadInput, match=r"n\.csv, row 3, column town: 'Os\\x00lo' has a NUL"):
         read_table(path, "nodes")
     path.write_bytes("id,town\na,Oslo\n".encode("utf-16-le"))
     with pytest.raises(BadInput, match=r"n\.csv, row 1.*NUL character.*text file as UTF-8"):

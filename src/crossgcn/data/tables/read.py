@@ -153,6 +153,9 @@ def _read_header(content: bytes, path: Path, name: str) -> tuple[str, list[str]]
     delimiter = max(rows, key=lambda delimiter: len(rows[delimiter]), default=",")
     if not any(map(str.strip, rows.get(delimiter, []))):
         raise BadInput(f"{name}, row 1 is empty; begin the file with a row of headers")
+    for header in rows[delimiter]:
+        if "\0" in header:
+            raise BadInput(f"{name}, row 1: {quote(header)} {_HAS_NUL}")
     return delimiter, rows[delimiter]
 
 
@@ -253,8 +256,6 @@ def _clean_headers(headers: Sequence[Any], name: str) -> list[str]:
                 f"{name}, row 1: column {position} of {len(cleaned)} has no header; name it, or "
                 "delete the column"
             )
-        if "\0" in header:
-            raise BadInput(f"{name}, row 1, column {position}: {quote(header)} {_HAS_NUL}")
         if first < position:
             raise BadInput(
                 f"{name}, row 1: columns {first} and {position} are both called {header!r}; "
