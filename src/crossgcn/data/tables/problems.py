@@ -96,7 +96,9 @@ class CheckedEdges:
     def ends(self) -> NDArray[np.int64]:
         """Number of the node at each end of an edge, or of the thing, ``[2, edges]``."""
         found = []
-        for column, names in zip(self.end_columns, (self.ids, self.things or self.ids), strict=True):
+        for column, names in zip(
+            self.end_columns, (self.ids, self.things or self.ids), strict=True
+        ):
             distinct = self.table.distinct(self.table.require(column))
             places = self.table.find(column, names)
             found.append(np.where(distinct.blank[distinct.codes], MISSING, places))
