@@ -122,6 +122,20 @@ def test_relations_columns_of_edges_and_shared_things_are_those_of_memory() -> N
     assert difference_of_relations(Path()) < 1e-6
 
 
+def test_names_of_tables_and_columns_are_quoted() -> None:
+    strange = 'a"; drop table nodes; --'
+    nodes, edges = draw_tables(300, 900)
+    names = {"source": strange, "weight": "w'--"}
+    write_tables(nodes.rename(columns={"age": strange}), edges.rename(columns=names))
+    quoted = strange.replace('"', '""')
+    write_database(f'create table "{quoted}" as from edges')
+    choices = TableChoices(target="buys", source_column=strange, edge_weight="w'--")
+    table = store("shop.duckdb::nodes", f"shop.duckdb::{strange}", choices=choices)
+    assert strange in table.encoder.space.names
+    assert largest_difference(table, NODES, EDGES, choices) < 1e-6
+    assert {f"2 hops: {strange}"} <= {*pd.read_parquet(OUT)}
+
+
 BAD = {
     "no-id": ("select age, buys from nodes", None, "no column tells the nodes apart .*--id-column"),
     "two-rows": (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,6 +25,8 @@ __all__ = [
     "write_relations",
 ]
 
+BUYS = TableChoices(target="buys")
+
 
 def columns_of(table: HopTable) -> Tensor:
     """Return the columns that are in the file, which training computes again."""
@@ -34,15 +35,20 @@ def columns_of(table: HopTable) -> Tensor:
     return torch.tensor(pd.read_parquet(table.path, columns=names).to_numpy())
 
 
-def largest_difference(table: HopTable, nodes: Path, edges: Path, **how: Any) -> float:
+def largest_difference(
+    table: HopTable,
+    nodes: Path,
+    edges: Path,
+    choices: TableChoices = BUYS,
+) -> float:
     """Return how far the columns of a file are from those in memory, relative to 1."""
-    tables = load_tables(nodes, edges, TableChoices(target="buys"))
+    tables = load_tables(nodes, edges, choices)
     assert table.encoder.space.names == tables.encoder.space.names
     place = {node_id: at for at, node_id in enumerate(tables.ids)}
     order = torch.tensor([place[node_id] for node_id in table.ids])
     assert torch.equal(table.data.y, tables.data.y[order])
     data = tables.data
-    computed = HopColumns(data.x, data.edge_index, data.get("edge_weight"), **how)
+    computed = HopColumns(data.x, data.edge_index, data.get("edge_weight"))
     assert isinstance(computed.without_labels, Tensor)
     expected = computed.without_labels[order]
     difference = (columns_of(table) - expected).abs() / expected.abs().clamp(min=1)
