@@ -135,20 +135,16 @@ class TableChoices(BaseModel):
                 )
             if not any(choice_for({choice: column}, name, edges[name]) for name in edges):
                 next(iter(edges.values())).require(column)
-        remaining, of_edges = self.node_columns(), {}
+        of_nodes, of_edges = self.node_columns(), {}
         for name, table in edges.items():
             chosen = choice_for(self.edge_columns(), name, table)
             _check_columns(table, [(column, choice) for choice, column in chosen.items()])
             start = f"{name}: "
-            own = [
-                each
-                for each in remaining
-                if each[0].startswith(start) and each[0] not in nodes.columns
-            ]
-            remaining = [each for each in remaining if each not in own]
-            named = [(column.removeprefix(start), kind) for column, kind in own]
-            of_edges[name] = _check_columns(table, named)
-        return _check_columns(nodes, remaining), of_edges
+            own = {(column, kind) for column, kind in of_nodes if column.startswith(start)}
+            own = {each for each in own if each[0] not in nodes.columns}
+            of_nodes = [each for each in of_nodes if each not in own]
+            of_edges[name] = _check_columns(table, [(c.removeprefix(start), k) for c, k in own])
+        return _check_columns(nodes, of_nodes), of_edges
 
     def missing_words(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the words for a missing value in features, and those in a target of classes."""
@@ -248,8 +244,7 @@ def make_plan(
             raise BadInput(f"two relations are called {title!r}; rename one, or its column")
     split_column, how = choices.split_column, "as chosen"
     if split_column is None:
-        split_column = _find_split_column(nodes, {*chosen, id_column})
-        how = "its name and its words"
+        split_column, how = _find_split_column(nodes, {*chosen, id_column}), "its name and its words"
     if split_column is not None:
         reasons.append(f"split: {nodes.name}, column {split_column}: {how}")
     if choices.missing:
@@ -285,10 +280,7 @@ def make_plan(
 
 
 def _infer_task(target: Distinct) -> tuple[Literal["classification", "regression"], str]:
-    """Return the task, and a short description of the target.
-
-    Fractions, and many distinct whole numbers, mean ``regression``.
-    """
+    """Return the task and why: fractions, and many whole numbers, mean ``regression``."""
     numbers = target.numbers
     num_numbers = target.num_cells(~np.isnan(numbers))
     are_codes = any(map(CODE.fullmatch, target.texts_present))
@@ -306,15 +298,12 @@ def _infer_task(target: Distinct) -> tuple[Literal["classification", "regression
 def _find_id_column(
     nodes: Table, edges: EdgeTables, taken: Set[str], through: Collection[str]
 ) -> tuple[str, str]:
-    """Return the column of node ids and how it was found.
+    """Return the column of node ids and how it was found; ``taken`` columns have another role.
 
     With edges, it is the column of distinct values that holds their ends, those of most tables; if
     several columns do, the edges are ambiguous and an error is raised. Without edges, or if no
     column holds the ends, it is a column called ``id`` or similar, else the first whose values are
     distinct. Numbers with fractions are not ids, and a column without a header is tried last.
-
-    Args:
-        taken: Columns that the user chose for another role.
     """
     free = [name for name in nodes.columns if name not in taken]
     by_name = [name for each in ID_NAMES for name in free if simplify(name) == each]
@@ -328,12 +317,11 @@ def _find_id_column(
     if edges:
         fits = dict.fromkeys(candidates, 0)
         for relation, table in edges.items():
-            known = {name: shares_known(table, nodes.distinct(name)) for name in fits}
             ends = 1 if relation in through else 2  # both ends of an edge must fit
-            held = {name: sorted([0.0, *known[name].values()])[-ends] for name in fits}
-            least = 1.0 if max(held.values(), default=0.0) == 1 else MIN_SHARE_KNOWN
-            for name in fits:
-                fits[name] += held[name] >= least
+            shares = {name: shares_known(table, nodes.distinct(name)).values() for name in fits}
+            held = {name: sorted([0.0, *shares[name]])[-ends] for name in fits}
+            least = 1.0 if 1.0 in held.values() else MIN_SHARE_KNOWN
+            fits = {name: fits[name] + (held[name] >= least) for name in fits}
         most = max(fits.values(), default=0)
         fitting = [name for name in fits if fits[name] == most > 0]
         if len(fitting) > 1:
@@ -349,8 +337,7 @@ def _find_id_column(
             f"{nodes.name}: no column tells the nodes apart (none is called id, and every one "
             "repeats its values); name it with --id-column, or add a column id"
         )
-    how = "its name" if by_name else "the first column whose values differ"
-    return candidates[0], how
+    return candidates[0], "its name" if by_name else "the first column whose values differ"
 
 
 def _share_different(distinct: Distinct) -> float:
