@@ -23,7 +23,7 @@ HERE = [
 @pytest.fixture
 def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CROSSGCN_DATA", raising=False)
-    monkeypatch.setattr("crossgcn.data.datasets.catalogue.cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr("crossgcn.data.datasets.catalogue.user_cache_path", lambda _: tmp_path / "cache")
 
 
 @pytest.mark.parametrize("name", HERE)

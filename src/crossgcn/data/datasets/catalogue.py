@@ -78,19 +78,14 @@ def find_entry(name: str) -> CatalogueEntry:
     return entry
 
 
-def cache_folder() -> Path:
-    """Return the folder for downloads if ``$CROSSGCN_DATA`` is not set; it need not exist."""
-    return user_cache_path("crossgcn")
-
-
 def data_folder() -> Path:
-    """Return the folder that files are read from and downloaded to."""
+    """Return the folder that files are read from and downloaded to; it need not exist."""
     given = os.environ.get(ENVIRONMENT_VARIABLE)
     if given and not Path(given).is_dir():
         raise BadInput(
             f"{ENVIRONMENT_VARIABLE} is {given!r}, which is not a folder; correct or unset it"
         )
-    return Path(given) if given else cache_folder()
+    return Path(given) if given else user_cache_path("crossgcn")
 
 
 def available(name: str) -> str | None:

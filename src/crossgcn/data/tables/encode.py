@@ -39,11 +39,7 @@ AnyEncoder = Annotated[
     WordEncoder | FlagEncoder | NumberEncoder | DateEncoder, Field(discriminator="kind")
 ]
 
-OTHER_ENCODERS: dict[str, type[FlagEncoder | NumberEncoder | DateEncoder]] = {
-    "flag": FlagEncoder,
-    "numeric": NumberEncoder,
-    "date": DateEncoder,
-}
+_ENCODERS = {"flag": FlagEncoder, "numeric": NumberEncoder, "date": DateEncoder}
 """Encoders of the kinds that do not hold words."""
 
 
@@ -118,10 +114,10 @@ class TableEncoder(BaseModel):
         for column in self.columns:
             known = column.number_columns
             means = {*known, *(f"{number} rank" for number in known)}
+            what = "mean" if column.column in known else "share"
             for name in column.feature_names:
                 names.append(f"{name} ({'mean' if name in means else 'share'})")
-                is_number = column.column in known
-                fields.append(f"{column.column} ({'mean' if is_number else 'share'})")
+                fields.append(f"{column.column} ({what})")
         return FeatureSpace(_make_unique(names), tuple(fields))
 
     def transform(self, nodes: Table) -> sparse.csr_array:
@@ -150,8 +146,8 @@ class TableEncoder(BaseModel):
 
 def _fit_column(column: ColumnPlan, distinct: Distinct) -> AnyEncoder:
     """Fit the encoder of a column's kind; chosen categories keep even rare values."""
-    if column.kind in OTHER_ENCODERS:
-        return OTHER_ENCODERS[column.kind].fit(column.name, distinct)
+    if column.kind in _ENCODERS:
+        return _ENCODERS[column.kind].fit(column.name, distinct)
     is_list = column.kind == "list"
     min_count = 1 if column.chosen and not is_list else MIN_COUNT
     return WordEncoder.fit(column.name, distinct, is_list=is_list, min_count=min_count)

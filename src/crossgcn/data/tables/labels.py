@@ -16,7 +16,7 @@ from crossgcn.data.tables.plan import TablePlan
 from crossgcn.data.tables.table import Distinct, Mask, Table
 
 MIN_PER_CLASS = 10  # classes of fewer nodes are rare, unless fewer than two would be left
-MIN_TO_SPLIT = 3  # one node each to train, to validate and to test
+MIN_TO_SPLIT = 3  # then a class needs one node each to train, to validate and to test
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,7 @@ class Labels:
         return np.bincount(self.codes[self.known], minlength=len(self.names))
 
     def find_rare(self) -> tuple[Mask, int]:
-        """Return which classes have too few nodes, and how many nodes a class needs.
-
-        A class needs ``MIN_PER_CLASS`` nodes, or ``MIN_TO_SPLIT`` in tables where fewer than two
-        classes have that many.
-        """
+        """Return which classes have too few nodes, and how many nodes a class needs."""
         is_enough = int((self.counts >= MIN_PER_CLASS).sum()) >= 2
         minimum = MIN_PER_CLASS if is_enough else MIN_TO_SPLIT
         return self.counts < minimum, minimum
@@ -114,12 +110,8 @@ def role_of_values(split: Distinct) -> NDArray[np.int8]:
 
 
 def read_roles(nodes: Table, column: str | None, labels: Labels) -> NDArray[np.int8] | None:
-    """Return the role of each node as one split, int8 ``[1, nodes]``: 0 for no role.
-
-    Nodes without a label have no role. Without a split column, return None.
-    """
+    """Return the role of each node as one split, int8 ``[1, nodes]``: 0 for none, or no label."""
     if column is None:
         return None
     distinct = nodes.distinct(column)
-    roles = role_of_values(distinct)[distinct.codes]
-    return np.where(labels.known, roles, np.int8(0))[None]
+    return np.where(labels.known, role_of_values(distinct)[distinct.codes], np.int8(0))[None]
