@@ -122,6 +122,17 @@ def test_relations_columns_of_edges_and_shared_things_are_those_of_memory() -> N
     assert difference_of_relations(Path()) < 1e-6
 
 
+def test_a_column_of_edges_that_varies_late_is_used_as_in_memory() -> None:
+    nodes, edges = draw_tables(2000, 12_000)
+    late = edges.drop(columns="weight").assign(
+        kind=["kin"] * 11_000 + ["job"] * (len(edges) - 11_000)
+    )
+    write_tables(nodes, late.assign(source_of="book", note=None))
+    table = store()
+    assert {"kind=kin (share)", "kind=job (share)"} <= {*pd.read_parquet(OUT)}
+    assert [each.name for each in table.plan.relations[0].features] == ["kind"]
+
+
 def test_names_of_tables_and_columns_are_quoted() -> None:
     strange = 'a"; drop table nodes; --'
     nodes, edges = draw_tables(300, 900)

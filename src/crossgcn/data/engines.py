@@ -106,7 +106,11 @@ def load_engine_tables(
                 for name, place in named.items()
             }
             plan = make_plan(table, cells, choices, through or ())
-            described = [each.name for each in plan.relations if each.features]
+            described = [
+                each.name
+                for each in plan.relations
+                if each.features or engine.varies_later(each, rows[each.name], cells[each.name])
+            ]
             if described:
                 cells |= {each: engine.read(rows[each], named[each], "edges") for each in described}
                 plan = make_plan(table, cells, choices, through or ())
@@ -274,6 +278,14 @@ class Engine:
         """Read a table into memory as text."""
         frame = self.compute(table).to_pandas(types_mapper=pd.ArrowDtype)
         return read_table(make_table(frame, name), role)
+
+    def varies_later(self, plan: RelationPlan, edges: ir.Table, sample: Table) -> bool:
+        """Return whether a column that is the same in all rows of a sample is not in others."""
+        return any(
+            self.compute(edges.select(column.name).distinct().limit(2)).num_rows > 1
+            for column in plan.columns
+            if not column.chosen and len(sample.distinct(column.name).values) == 1
+        )
 
     def number(self, names: Sequence[str]) -> ir.Table:
         """Pass names with their positions to the engine."""

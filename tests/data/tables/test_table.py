@@ -296,13 +296,6 @@ def test_frames_are_held_to_the_same_rules(frame: pd.DataFrame, message: str) ->
         read_table(frame, "nodes")
 
 
-def test_a_frame_is_copied() -> None:
-    frame = pd.DataFrame({"id": ["a", "b"]})
-    table = read_table(frame, "nodes")
-    frame.loc[0, "id"] = "changed"
-    assert table.frame["id"].tolist() == ["a", "b"]
-
-
 def test_an_unknown_column_is_answered_with_the_nearest() -> None:
     table = read_table(pd.DataFrame({"Gender": ["f"], "age": [3]}), "nodes")
     with pytest.raises(BadInput, match=r"no column 'gendre': did you mean 'Gender'\? Name"):

@@ -244,7 +244,8 @@ def make_plan(
             raise BadInput(f"two relations are called {title!r}; rename one, or its column")
     split_column, how = choices.split_column, "as chosen"
     if split_column is None:
-        split_column, how = _find_split_column(nodes, {*chosen, id_column}), "its name and its words"
+        split_column = _find_split_column(nodes, {*chosen, id_column})
+        how = "its name and its words"
     if split_column is not None:
         reasons.append(f"split: {nodes.name}, column {split_column}: {how}")
     if choices.missing:
