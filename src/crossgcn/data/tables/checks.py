@@ -130,33 +130,28 @@ def unknown_time(tables: CheckedTables) -> None:
 def knows_the_future(tables: CheckedTables) -> None:
     """A date after a node's time was not known then, and neither is what comes with it."""
     time = tables.plan.time_column
-    now = None if time is None else _read_calendar(tables.nodes.distinct(time))
-    if time is None or now is None:
+    if time is None:
         return
+    now = _read_calendar(tables.nodes.distinct(time))
     for column in tables.plan.features:
         then = _read_calendar(tables.nodes.distinct(column.name))
-        if then is None:
-            continue
-        years_alone = now[1] or then[1]  # a year is compared with the year of a date
-        moments = [
-            each if years or not years_alone else np.floor(1970 + each / 365.2425)
-            for each, years in (now, then)
-        ]
-        message = f"{{value}} is after the time of the row in {show_name(time)}"
-        remedy = (
-            f"leave the column out with --ignore {as_option(column.name)} if it knows the future"
-        )
-        rows = moments[1] > moments[0]
-        tables.add("warning", "knows-the-future", message, remedy, column.name, rows)
+        finest = "days" if "days" in now and "days" in then else "years"
+        if finest in now and finest in then:
+            message = f"{{value}} is after the time of the row in {show_name(time)}"
+            option = f"--ignore {as_option(column.name)}"
+            remedy = f"leave the column out with {option} if it knows the future"
+            rows = then[finest] > now[finest]
+            tables.add("warning", "knows-the-future", message, remedy, column.name, rows)
 
 
-def _read_calendar(column: Distinct) -> tuple[NDArray[np.float64], bool] | None:
-    """Return the year or day of each row, and whether it is a year; None for other columns."""
-    numbers = column.numbers[~column.missing]
-    are_years = ((numbers % 1 == 0) & (numbers >= 1000) & (numbers < 3000)).all()
+def _read_calendar(column: Distinct) -> dict[str, NDArray[np.float64]]:
+    """Return the years of a column of years, years and days of dates, and nothing of others."""
+    numbers, times = column.numbers[~column.missing], read_times(column)
     if np.isnan(numbers).any():
-        return None if infer_date(column) is None else (read_times(column), False)
-    return (read_times(column), True) if len(numbers) and are_years else None
+        is_date = infer_date(column) is not None
+        return {"days": times, "years": np.floor(1970 + times / 365.2425)} if is_date else {}
+    are_years = ((numbers % 1 == 0) & (numbers >= 1000) & (numbers < 3000)).all()
+    return {"years": times} if len(numbers) and are_years else {}
 
 
 def unfilled_split(tables: CheckedTables) -> None:

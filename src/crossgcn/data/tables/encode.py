@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 from scipy import sparse
 
@@ -35,6 +36,7 @@ ColumnKind = Literal[
     "id", "target", "split", "ignored", "categorical", "flag", "numeric", "date", "list"
 ]
 
+Features = NDArray[np.float32]
 AnyEncoder = Annotated[
     WordEncoder | FlagEncoder | NumberEncoder | DateEncoder, Field(discriminator="kind")
 ]
@@ -142,6 +144,35 @@ class TableEncoder(BaseModel):
         words = [column for column in self.columns if isinstance(column, WordEncoder)]
         found = [column.find_unseen(nodes.distinct(column.column)) for column in words]
         return tuple(filter(None, found))
+
+
+def recode(x: Features, given: TableEncoder, wanted: TableEncoder) -> Features:
+    """Return the features that one encoder has for rows that another one encoded.
+
+    Both must have the same columns. Numbers and dates are read back from their features. A word
+    that has no feature in both encodings counts as ``(other)``.
+    """
+    ends = np.cumsum([len(each.feature_names) for each in given.columns])
+    blocks = zip(given.columns, np.split(x, ends[:-1], axis=1), strict=True)
+    of_column = {encoder.column: (encoder, block) for encoder, block in blocks}
+    return np.hstack([_recode(*of_column[each.column], each) for each in wanted.columns])
+
+
+def _recode(given: AnyEncoder, x: Features, wanted: AnyEncoder) -> Features:
+    """Recode the features of one column."""
+    if given == wanted:
+        return x
+    if isinstance(given, NumberEncoder) and isinstance(wanted, NumberEncoder):
+        return wanted.encode_numbers(given.read_back(x))
+    if isinstance(given, DateEncoder) and isinstance(wanted, DateEncoder):
+        cells = given.read_back(x)
+        return np.asarray(wanted.encode_values(cells).toarray()[cells.codes])
+    place_of = {name: place for place, name in enumerate(wanted.feature_names)}
+    others = [place for name, place in place_of.items() if name.endswith("(other)")]
+    shared = np.zeros((x.shape[1], len(place_of)), np.float32)
+    for row, name in enumerate(given.feature_names):
+        shared[row, [place_of[name]] if name in place_of else others[-1:]] = 1
+    return np.asarray(np.minimum(x @ shared, 1))
 
 
 def _fit_column(column: ColumnPlan, distinct: Distinct) -> AnyEncoder:
