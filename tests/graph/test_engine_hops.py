@@ -129,7 +129,7 @@ def test_a_column_of_edges_that_varies_late_is_used_as_in_memory() -> None:
     )
     write_tables(nodes, late.assign(source_of="book", note=None))
     table = store()
-    assert any(name.endswith("kind=job (share)") for name in pd.read_parquet(OUT))
+    assert any(str(name).endswith("kind=job (share)") for name in pd.read_parquet(OUT))
     assert [each.name for each in table.plan.relations[0].features] == ["kind"]
 
 

@@ -41,7 +41,11 @@ AnyEncoder = Annotated[
     WordEncoder | FlagEncoder | NumberEncoder | DateEncoder, Field(discriminator="kind")
 ]
 
-_ENCODERS = {"flag": FlagEncoder, "numeric": NumberEncoder, "date": DateEncoder}
+_ENCODERS: dict[str, type[FlagEncoder | NumberEncoder | DateEncoder]] = {
+    "flag": FlagEncoder,
+    "numeric": NumberEncoder,
+    "date": DateEncoder,
+}
 """Encoders of the kinds that do not hold words."""
 
 
