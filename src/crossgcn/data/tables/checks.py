@@ -18,7 +18,7 @@ from crossgcn.data.tables.cells import MISSING_WORDS, MOST_WEIGHT, find_ambiguou
 from crossgcn.data.tables.encode import ColumnKind
 from crossgcn.data.tables.kinds.date import infer_date
 from crossgcn.data.tables.kinds.numeric import MAX_CODES
-from crossgcn.data.tables.labels import MIN_TO_SPLIT, Labels, read_times, role_of_values
+from crossgcn.data.tables.labels import MIN_TO_SPLIT, Labels, read_roles, read_times
 from crossgcn.data.tables.problems import (
     MISSING,
     UNKNOWN,
@@ -113,7 +113,7 @@ def unknown_split(tables: CheckedTables) -> None:
         distinct = tables.nodes.distinct(column)
         message = "{value} is none of train, validation and test"
         remedy = "write one of them, or leave the cell empty for a node that takes no part"
-        rows = (role_of_values(distinct) < 0)[distinct.codes]
+        rows = read_roles(distinct) < 0
         tables.add("error", "unknown-split", message, remedy, column, rows)
 
 
@@ -159,8 +159,7 @@ def unfilled_split(tables: CheckedTables) -> None:
     column, labels = tables.plan.split_column, tables.labels
     if column is None or tables.plan.target is None:
         return
-    distinct = tables.nodes.distinct(column)
-    roles = np.where(labels.known, role_of_values(distinct)[distinct.codes], 0)
+    roles = np.where(labels.known, read_roles(tables.nodes.distinct(column)), 0)
     for role, word in enumerate(("train", "validation", "test"), 1):
         counts = np.bincount(labels.codes[roles == role], minlength=len(labels.names))
         if counts.all():

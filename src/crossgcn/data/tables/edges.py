@@ -61,11 +61,6 @@ class RelationPlan(BaseModel):
         return tuple(column for column in self.columns if column.kind != "ignored")
 
 
-def name_tables(edges: Table | EdgeTables | None, relation: str = NEIGHBOURS) -> EdgeTables:
-    """Return tables of edges by name; a table alone has the name ``relation``."""
-    return {relation: edges} if isinstance(edges, Table) else edges or {}
-
-
 def join_relations(edges: Mapping[str, Any], more: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return two sets of relations as one; refuse a name that is in both."""
     for name in more or {}:

@@ -121,7 +121,10 @@ def encode_graph(
     ``joined`` is that of :func:`~crossgcn.data.graph.canonical_graph`.
     """
     nodes, plan, encoder, labels = tables.nodes, tables.plan, tables.encoder, tables.labels
-    roles, times = read_roles(nodes, plan.split_column, labels), None
+    roles, times = None, None
+    if plan.split_column is not None:
+        own = read_roles(nodes.distinct(plan.split_column))
+        roles = torch.from_numpy(np.where(labels.known, own, np.int8(0)))[None]
     if plan.time_column is not None:
         times = torch.from_numpy(read_times(nodes.distinct(plan.time_column)))
     data = Data(
@@ -130,7 +133,7 @@ def encode_graph(
         y=torch.from_numpy(labels.values),
         num_classes=len(labels.names),
         name=nodes.name,
-        roles=None if roles is None else torch.from_numpy(roles),
+        roles=roles,
         node_time=times,
     )
     data = canonical_graph(data, nodes.name, joined=joined)

@@ -103,15 +103,7 @@ def read_times(column: Distinct) -> NDArray[np.float64]:
     return np.asarray(days, np.float64)[column.codes]
 
 
-def role_of_values(split: Distinct) -> NDArray[np.int8]:
-    """Return the role of each distinct value: 0 if it is missing, -1 if it names no role."""
-    roles = [SPLIT_WORDS.get(text.lower(), -1) for text in split.texts]
-    return np.where(split.missing, 0, np.array(roles, np.int8)).astype(np.int8)
-
-
-def read_roles(nodes: Table, column: str | None, labels: Labels) -> NDArray[np.int8] | None:
-    """Return the role of each node as one split, int8 ``[1, nodes]``: 0 for none, or no label."""
-    if column is None:
-        return None
-    distinct = nodes.distinct(column)
-    return np.where(labels.known, role_of_values(distinct)[distinct.codes], np.int8(0))[None]
+def read_roles(split: Distinct) -> NDArray[np.int8]:
+    """Return the role of each row: 0 if it is missing, -1 if the word names none."""
+    roles = np.array([SPLIT_WORDS.get(text.lower(), -1) for text in split.texts], np.int8)
+    return np.where(split.missing, np.int8(0), roles)[split.codes]

@@ -15,7 +15,6 @@ from crossgcn.data.tables.edges import (
     EdgeTables,
     RelationPlan,
     choice_for,
-    name_tables,
     plan_relation,
     shares_known,
     simplify,
@@ -216,7 +215,8 @@ def make_plan(
     Args:
         through: Names of the tables of edges to things that nodes share.
     """
-    edges = name_tables(edges, choices.relation.strip())
+    relation = choices.relation.strip()
+    edges = {relation: edges} if isinstance(edges, Table) else edges or {}
     chosen, chosen_of_edges = choices.check(nodes, edges)
     words, _ = choices.missing_words()
     edges = {name: table.with_missing_words(words) for name, table in edges.items()}
@@ -227,7 +227,7 @@ def make_plan(
     reasons = [f"ids of nodes: {nodes.name}, column {id_column}: {how}"]
     relations = []
     for name, table in edges.items():
-        relation, how_found = plan_relation(
+        planned, how_found = plan_relation(
             name,
             table,
             nodes.distinct(id_column),
@@ -236,9 +236,9 @@ def make_plan(
             directed=name in choices.directed,
             through=name in through,
         )
-        relations.append(relation)
+        relations.append(planned)
         reasons += how_found
-    titles = [relation.title for relation in relations]
+    titles = [each.title for each in relations]
     for title in titles:
         if titles.count(title) > 1:
             raise BadInput(f"two relations are called {title!r}; rename one, or its column")
@@ -272,7 +272,7 @@ def make_plan(
         "id_column": id_column,
         "split_column": split_column,
         "task": task,
-        "relation": choices.relation.strip(),
+        "relation": relation,
         "columns": columns,
         "relations": tuple(relations),
         "reasons": reasons,
