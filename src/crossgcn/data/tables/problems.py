@@ -96,9 +96,8 @@ class CheckedEdges:
     def ends(self) -> NDArray[np.int64]:
         """Number of the node at each end of an edge, or of the thing, ``[2, edges]``."""
         found = []
-        for column, names in zip(
-            self.end_columns, (self.ids, self.things or self.ids), strict=True
-        ):
+        known = self.ids, self.things or self.ids
+        for column, names in zip(self.end_columns, known, strict=True):
             distinct = self.table.distinct(self.table.require(column))
             places = self.table.find(column, names)
             found.append(np.where(distinct.blank[distinct.codes], MISSING, places))
@@ -140,17 +139,11 @@ class CheckedEdges:
         weights = None
         if self.weights is not None:
             weights = torch.from_numpy(self.weights[used].astype(np.float32))
-        relation = Relation(
-            self.plan.title,
-            torch.from_numpy(self.ends[:, used]),
-            weights,
-            self.plan.directed,
-            things=self.things,
-        )
+        ends = torch.from_numpy(self.ends[:, used])
+        plain = self.plan.title, ends, weights, self.plan.directed
         if encoder is None:
-            return relation
-        columns = encoder.transform(self.table)[used]
-        return relation._replace(edge_attr=columns, space=encoder.space_of_edges)
+            return Relation(*plain, things=self.things)
+        return Relation(*plain, encoder.transform(self.table)[used], encoder.space_of_edges)
 
     @cached_property
     def pairs(self) -> NDArray[np.int64]:
