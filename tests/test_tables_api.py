@@ -134,6 +134,8 @@ def test_numbers_to_predict_may_be_huge_or_tiny() -> None:
         assert predicted["predicted"].nunique() > 0.9 * len(FEW)
         assert np.array_equal(predicted["true"], target)
         scores.append(model.scores["r2"].mean())
+        strongest = model.explain().to_frame().iloc[0]
+        assert strongest["term"] == "x" and strongest["importance"] > 0.3 * scale
     assert min(scores) > 0.5
 
 

@@ -238,11 +238,3 @@ def test_files_keep_the_direction(tmp_path: Path, weighted: bool) -> None:
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "mine.npz").read_bytes()
     assert loaded.directed and loaded.edge_index.size(1) == 5
     np.testing.assert_array_equal(table_of(loaded), table_of(canonical_graph(data)))
-
-
-def test_a_file_that_says_no_such_thing_is_undirected(tmp_path: Path, small_graph: Data) -> None:
-    save_graph(tmp_path / "small.npz", small_graph)
-    arrays = dict(np.load(tmp_path / "small.npz"))
-    assert "directed" not in arrays
-    np.savez(tmp_path / "no.npz", **arrays, directed=np.array(False))
-    assert "directed" not in read_graph(tmp_path / "no.npz")

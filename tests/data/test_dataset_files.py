@@ -23,7 +23,7 @@ CONTENT = {f"ind.pubmed.{part}": part.encode() for part in PARTS}
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, no CROSSGCN_DATA, and a Pubmed of eight tiny files."""
     monkeypatch.delenv("CROSSGCN_DATA", raising=False)
-    monkeypatch.setattr(catalogue, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(catalogue, "user_cache_path", lambda _: tmp_path / "cache")
     for part in PARTS:
         digest = hashlib.sha256(part.encode()).hexdigest()
         monkeypatch.setitem(REGISTRY, f"planetoid/ind.pubmed.{part}", digest)

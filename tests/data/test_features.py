@@ -42,12 +42,6 @@ def test_a_row_whose_values_cancel_becomes_zero_instead_of_infinite() -> None:
     assert torch.equal(row_normalise(as_csr(x)).to_dense(), expected)
 
 
-def test_normalising_leaves_the_argument_alone() -> None:
-    x = as_csr(torch.tensor([[2.0, 2.0]]))
-    row_normalise(x)
-    assert x.values().tolist() == [2.0, 2.0]
-
-
 def test_a_csr_matrix_that_lies_about_its_columns_is_refused() -> None:
     with pytest.raises(RuntimeError, match="col_indices"):
         csr_tensor(torch.tensor([0, 1]), torch.tensor([7]), torch.ones(1), (1, 2))

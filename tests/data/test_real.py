@@ -105,21 +105,6 @@ def test_what_is_not_here_says_where_it_comes_from_and_goes_to(
         assert words in str(caught.value)
 
 
-def test_a_file_with_another_hash_is_never_parsed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*arguments: object, **options: object) -> None:
-        raise AssertionError("parsed before its hash was checked")
-
-    monkeypatch.setattr(scipy.io, "loadmat", refuse)
-    monkeypatch.setenv("CROSSGCN_DATA", str(tmp_path))
-    path = tmp_path / "real" / "facebook100" / "Reed98.mat"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"MATLAB 5.0 MAT-file")
-    with pytest.raises(BadInput, match=r"Reed98\.mat: not the expected file, its SHA-256 is"):
-        read_real("facebook100/Reed98")
-
-
 @needs_files
 def test_students_have_codes_and_zero_is_missing() -> None:
     content = scipy.io.loadmat(REAL / "facebook100" / "Caltech36.mat")["local_info"]

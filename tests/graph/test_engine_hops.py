@@ -7,20 +7,22 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
 from conftest_fixtures import Command
-from engine_tables import columns_of, draw_tables, largest_difference
+from engine_tables import (
+    columns_of,
+    difference_of_relations,
+    draw_tables,
+    largest_difference,
+    write_relations,
+)
 
-from crossgcn.data.relations import relations_of
-from crossgcn.data.tables.graph import load_tables
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.hop_file import HopTable, read_hop_file, write_hops
 from crossgcn.graph.hops import HopColumns
-from crossgcn.graph.neighbourhood import neighbour_labels
 
 pytest.importorskip("ibis")
 duckdb = pytest.importorskip("duckdb")
@@ -116,36 +118,33 @@ def test_integers_are_ids_of_directed_edges(kind: Literal["int64", "uint64"]) ->
 
 
 def test_relations_columns_of_edges_and_shared_things_are_those_of_memory() -> None:
-    """Also what a model trained on the file, and on the tables, says of a node."""
+    write_relations(Path())
+    assert difference_of_relations(Path()) < 1e-6
+
+
+def test_a_column_of_edges_that_varies_late_is_used_as_in_memory() -> None:
+    nodes, edges = draw_tables(2000, 12_000)
+    late = edges.drop(columns="weight").assign(
+        kind=["kin"] * 11_000 + ["job"] * (len(edges) - 11_000)
+    )
+    write_tables(nodes, late.assign(source_of="book", note=None))
+    table = store()
+    assert any(str(name).endswith("kind=job (share)") for name in pd.read_parquet(OUT))
+    assert [each.name for each in table.plan.relations[0].features] == ["kind"]
+
+
+def test_names_of_tables_and_columns_are_quoted() -> None:
+    strange = 'a"; drop table nodes; --'
     nodes, edges = draw_tables(300, 900)
-    random = np.random.default_rng(3)
-    calls = edges.assign(
-        minutes=np.where(random.random(len(edges)) < 0.1, np.nan, random.normal(5, 2, len(edges))),
-        kind=random.choice(["work", "home", ""], len(edges)),
-    )
-    shops = [*map(str, range(80))]
-    visits = pd.DataFrame({"guest": random.choice(nodes["id"], 500)})
-    visits["shop"] = random.choice(shops, 500)
-    write_tables(nodes, edges)
-    calls.to_parquet("calls.parquet")
-    visits.to_parquet("visits.parquet")
-    named = {"friends": str(EDGES), "calls": "calls.parquet"}
-    through, choices = (
-        {"visits": "visits.parquet"},
-        TableChoices(target="buys", directed=("calls",)),
-    )
-    write_hops(str(NODES), named, out=OUT, choices=choices, through=through)
-    table = read_hop_file(OUT)
-    tables = load_tables(NODES, named, choices, through=through)
-    names = [each.name for each in relations_of(tables.data)]
-    assert names == ["friends", "calls", "same shop"] == [r.name for r in table.data.relations]
-    assert {"in-calls: minutes (mean)", "2 hops of same shop: age"} <= {*pd.read_parquet(OUT)}
-    order = [tables.ids.index(each) for each in table.ids]
-    labels = neighbour_labels(tables.data.y, torch.arange(0, 300, 2), 2)
-    expected = HopColumns(tables.data.x, tables.data.relations).with_labels(labels)[order]
-    again = neighbour_labels(table.data.y, torch.tensor(order).argsort()[::2], 2)
-    found = HopColumns(table.data.x, table.data.relations).with_labels(again)
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+    names = {"source": strange, "weight": "w'--"}
+    write_tables(nodes.rename(columns={"age": strange}), edges.rename(columns=names))
+    quoted = strange.replace('"', '""')
+    write_database(f'create table "{quoted}" as from edges')
+    choices = TableChoices(target="buys", source_column=strange, edge_weight="w'--")
+    table = store("shop.duckdb::nodes", f"shop.duckdb::{strange}", choices=choices)
+    assert strange in table.encoder.space.names
+    assert largest_difference(table, NODES, EDGES, choices) < 1e-6
+    assert {f"2 hops: {strange}"} <= {*pd.read_parquet(OUT)}
 
 
 BAD = {

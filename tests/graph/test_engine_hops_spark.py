@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_tables import columns_of, draw_tables, largest_difference
+from engine_tables import (
+    columns_of,
+    difference_of_relations,
+    draw_tables,
+    largest_difference,
+    write_relations,
+)
 
 from benchmarks.spark_cluster import CLUSTER_LOG, spark_cluster
 from crossgcn.data.tables.plan import TableChoices
@@ -60,6 +66,13 @@ def test_two_workers_give_the_columns_of_duckdb_and_of_memory(tmp_path: Path, cl
     write_hops(files[0], files[1], out=out, choices=choices)
     columns = columns_of(table), columns_of(read_hop_file(out))
     torch.testing.assert_close(*columns, rtol=1e-6, atol=1e-6)
+
+
+def test_relations_columns_of_edges_and_shared_things_are_those_of_memory(
+    tmp_path: Path, cluster: str
+) -> None:
+    write_relations(tmp_path)
+    assert difference_of_relations(tmp_path, f"{cluster}::") < 1e-6
 
 
 SAVE_TABLES = """

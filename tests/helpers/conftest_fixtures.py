@@ -85,7 +85,9 @@ def run_command(*arguments: object) -> CompletedProcess[str]:
 def crossgcn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     """The command line within this process, in an empty folder of a machine without data."""
     monkeypatch.delenv("CROSSGCN_DATA", raising=False)
-    monkeypatch.setattr("crossgcn.data.datasets.catalogue.cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(
+        "crossgcn.data.datasets.catalogue.user_cache_path", lambda _: tmp_path / "cache"
+    )
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
     return run_command

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from glob import escape
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ import torch
 
 from crossgcn.data.relations import Relation
 from crossgcn.data.tables.cells import MOST_WEIGHT, quote
-from crossgcn.data.tables.edges import RelationPlan
+from crossgcn.data.tables.edges import RelationPlan, join_relations
 from crossgcn.data.tables.graph import TableGraph, encode_graph, refuse_errors
 from crossgcn.data.tables.plan import TableChoices, make_plan
 from crossgcn.data.tables.problems import CheckedTables
@@ -80,11 +81,8 @@ def load_engine_tables(
         BadInput: If a table or its engine is missing or cannot be used.
         WorkFailed: If the engine fails.
     """
-    named = {choices.relation.strip(): edges} if isinstance(edges, str) else dict(edges)
-    for name in through or {}:
-        if name in named:
-            raise BadInput(f"two relations are called {name!r}; give each a name of its own")
-    named |= through or {}
+    named = {choices.relation.strip(): edges} if isinstance(edges, str) else edges
+    named = join_relations(named, through)
     places = [nodes, *named.values()]
     servers = {_server_of(name) for name in places}
     if len(servers) > 1:
@@ -101,32 +99,33 @@ def load_engine_tables(
         with connected as backend:
             engine = Engine(server, backend, folder)
             show("reading the nodes")
-            table = _read(engine, engine.open(nodes, "nodes"), nodes, "nodes")
-            rows, samples = dict[str, Any](), dict[str, Table]()
-            for number, (name, place) in enumerate(named.items()):
-                rows[name] = engine.open(place, f"edges-{number}")
-                few = rows[name].limit(SAMPLE_ROWS)
-                samples[name] = _read(engine, few, place, f"edges-{number}")
-            plan = make_plan(table, samples, choices, through or ())
-            described = {each.name for each in plan.relations if each.features}
+            table = engine.read(engine.open(nodes, "nodes"), nodes, "nodes")
+            rows = {name: engine.open(place, "edges") for name, place in named.items()}
+            cells = {
+                name: engine.read(rows[name].limit(SAMPLE_ROWS), place, "edges")
+                for name, place in named.items()
+            }
+            plan = make_plan(table, cells, choices, through or ())
+            described = [
+                each.name
+                for each in plan.relations
+                if each.features or engine.varies_later(each, rows[each.name], cells[each.name])
+            ]
             if described:
-                for number, name in enumerate(named):
-                    if name in described:
-                        samples[name] = _read(engine, rows[name], named[name], f"edges-{number}")
-                plan = make_plan(table, samples, choices, through or ())
-            tables = CheckedTables(table, {name: samples[name] for name in described}, plan)
+                cells |= {each: engine.read(rows[each], named[each], "edges") for each in described}
+                plan = make_plan(table, cells, choices, through or ())
+            tables = CheckedTables(table, {name: cells[name] for name in described}, plan)
             refuse_errors(tables)
             show("reading the edges")
             ids = table.frame[plan.id_column].tolist()
-            in_memory = {each.plan.name: each for each in tables.relations}
-            relations = [
-                in_memory[each.name].relation()
-                if each.name in described
-                else number_edges(engine, rows[each.name], named[each.name], each, ids)
-                for each in plan.relations
-            ]
+            relations = {each.plan.name: each.relation() for each in tables.relations}
+            for each in plan.relations:
+                if each.name not in relations:
+                    edges = rows[each.name]
+                    relations[each.name] = number_edges(engine, edges, named[each.name], each, ids)
     show("encoding the nodes")  # after DuckDB has released its memory
-    return encode_graph(tables, relations, joined=False)
+    in_order = [relations[each.name] for each in plan.relations]
+    return encode_graph(tables, in_order, joined=False)
 
 
 def _server_of(name: str) -> str | None:
@@ -140,12 +139,6 @@ def _server_of(name: str) -> str | None:
             "that every worker can read"
         )
     return place
-
-
-def _read(engine: Engine, table: ir.Table, name: str, role: str) -> Table:
-    """Read a table into memory as text."""
-    frame = engine.compute(table, role).to_pandas(types_mapper=pd.ArrowDtype)
-    return read_table(make_table(frame, name), role)
 
 
 def number_edges(
@@ -164,11 +157,11 @@ def number_edges(
         cast = written.try_cast if written.type().is_string() else written.cast
         weight = cast("float64")
     ends = [edges[column].cast("string") for column in columns]
-    things, tables = None, [_number(engine, ids, "ids")] * 2
+    things, tables = None, [engine.number(ids)] * 2
     if plan.through:
-        found = engine.compute(edges.select(thing=ends[1]).distinct(), "things")["thing"]
+        found = engine.compute(edges.select(thing=ends[1]).distinct())["thing"]
         things = tuple(sorted(each for each in found.to_pylist() if each and each.strip()))
-        tables[1] = _number(engine, things, "numbered-things")
+        tables[1] = engine.number(things)
     found = edges.select(first=ends[0], second=ends[1], weight=weight)
     for end, position, table in zip(_ENDS, _POSITIONS, tables, strict=True):
         side = table.select(id="id", **{position: "node"})
@@ -176,7 +169,7 @@ def number_edges(
     fits = (found.weight >= 0) & (found.weight <= MOST_WEIGHT)
     mean = fits.fill_null(False).ifelse(found.weight, np.nan).mean().cast("float32")
     is_directed = plan.directed or plan.through
-    unique = engine.compute(unique_edges(found, is_directed, weight=mean), "unique")
+    unique = engine.compute(unique_edges(found, is_directed, weight=mean))
     if unique["source"].null_count or unique["target"].null_count:
         _refuse_unknown_ends(engine, found, name, columns)
     weights = unique["weight"].to_numpy()
@@ -191,11 +184,6 @@ def number_edges(
     index, weights = index[:, is_edge], weights[is_edge]
     given = None if plan.edge_weight is None else torch.from_numpy(weights)
     return Relation(plan.title, torch.from_numpy(index), given, plan.directed, things=things)
-
-
-def _number(engine: Engine, names: Sequence[str], table: str) -> ir.Table:
-    rows = pa.table({"node": np.arange(len(names)), "id": pa.array(names, pa.string())})
-    return engine.write(rows, table)
 
 
 def unique_edges(edges: ir.Table, directed: bool, **values: Any) -> ir.Table:
@@ -219,7 +207,7 @@ def _refuse_unknown_ends(engine: Engine, found: ir.Table, name: str, columns: li
     for column, end, position in zip(columns, _ENDS, _POSITIONS, strict=True):
         lost = found.filter(found[position].isnull())
         counted = lost.aggregate(value=lost[end].min(), number=lost.count())
-        (some,) = engine.compute(counted, f"lost-{end}").to_pylist()
+        (some,) = engine.compute(counted).to_pylist()
         if some["number"]:
             shown = "an empty cell" if some["value"] is None else quote(some["value"])
             raise BadInput(
@@ -272,8 +260,7 @@ class Engine:
                 where,
             )
             known = [each for (each,) in found.fetchall()]
-            hint = f"; give tables as {path}::TABLE (views are not run)"
-            _require(str(path), table, known, hint)
+            _require(str(path), table, known, f"; give tables as {path}::TABLE (views are not run)")
             return self.backend.table(table, database=where)
         if table:
             raise BadInput(
@@ -285,22 +272,46 @@ class Engine:
             return self.backend.read_parquet(escape(str(path)))
         # Text and workbooks are read in memory, so that cells are parsed as in training.
         cells = read_table(path, role).frame
-        return self.write(pa.Table.from_pandas(cells, preserve_index=False), f"read-{role}")
+        return self.write(pa.Table.from_pandas(cells, preserve_index=False))
 
-    def write(self, rows: pa.Table, name: str) -> ir.Table:
+    def read(self, table: ir.Table, name: str, role: str) -> Table:
+        """Read a table into memory as text."""
+        frame = self.compute(table).to_pandas(types_mapper=pd.ArrowDtype)
+        return read_table(make_table(frame, name), role)
+
+    def varies_later(self, plan: RelationPlan, edges: ir.Table, sample: Table) -> bool:
+        """Return whether a column that is the same in all rows of a sample is not in others."""
+        return any(
+            self.compute(edges.select(column.name).distinct().limit(2)).num_rows > 1
+            for column in plan.columns
+            if not column.chosen and len(sample.distinct(column.name).values) == 1
+        )
+
+    def number(self, names: Sequence[str]) -> ir.Table:
+        """Pass names with their positions to the engine."""
+        ids = pa.array(names, pa.string())
+        return self.write(pa.table({"node": np.arange(len(names)), "id": ids}))
+
+    def write(self, rows: pa.Table) -> ir.Table:
         """Pass a table in memory to the engine, through a file."""
-        pq.write_table(rows, self.scratch / f"{name}.parquet")
+        path = self._new_file()
+        pq.write_table(rows, path)
         with self._reporting():
-            return self.backend.read_parquet(self._location(name))
+            return self.backend.read_parquet(self._location(path))
 
-    def compute(self, table: ir.Table, name: str) -> pa.Table:
+    def compute(self, table: ir.Table) -> pa.Table:
         """Compute a table, and return it through a file, since Spark limits direct transfers."""
+        path = self._new_file()
         with self._reporting():
-            self.backend.to_parquet(table, self._location(name))
-        return pq.read_table(self.scratch / f"{name}.parquet")
+            self.backend.to_parquet(table, self._location(path))
+        rows = pq.read_table(path)
+        rmtree(path.parent)
+        return rows
 
-    def _location(self, name: str) -> str:
-        path = self.scratch / f"{name}.parquet"
+    def _new_file(self) -> Path:
+        return Path(mkdtemp(dir=self.scratch), "rows.parquet")
+
+    def _location(self, path: Path) -> str:
         return str(path) if self.server is None else path.as_uri()
 
     @contextmanager
@@ -346,6 +357,7 @@ def _duckdb(scratch: Path, memory_limit: int, threads: int) -> Iterator[Any]:
 
 @contextmanager
 def _spark(server: str) -> Iterator[Any]:
+    """Connect to a Spark cluster."""
     _check_answers(server)
     ibis = import_ibis("pyspark", "ibis.backends.pyspark", extra="spark")
     from pyspark.sql import SparkSession

@@ -123,9 +123,8 @@ class Preprocess:
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read what :meth:`to_json` returned."""
         saved = read_saved(_Saved, content, "the description of the inputs")
-        space = None
-        if saved.feature_names is not None:
-            space = FeatureSpace(saved.feature_names, saved.fields or saved.feature_names)
+        names, fields = saved.feature_names, saved.fields
+        space = None if names is None else FeatureSpace(names, fields or names)
         return cls(saved.classes, space, saved.encoding, saved.extra)
 
 

@@ -44,11 +44,11 @@ from crossgcn.data.features import csr_tensor
 from crossgcn.data.files import Arrays, read_npz, write_npz
 from crossgcn.data.relations import (
     Relation,
-    as_relation,
     join_edges,
     merge_columns,
     read_relations,
     relation_arrays,
+    relations_of,
 )
 from crossgcn.data.tables.cells import MOST_WEIGHT
 from crossgcn.errors import BadInput
@@ -94,16 +94,9 @@ def canonical_graph(data: Data, where: str = "data", *, joined: bool = True) -> 
     x = _features(data.x, where)
     num_nodes = x.shape[0]
     y, num_classes = _labels(data, num_nodes, where)
-    relations = data.get("relations")
-    if relations is None:
-        weight, is_directed = data.get("edge_weight"), data.get("directed") is True
-        edges = _canonical(as_relation(data.edge_index, weight, is_directed), num_nodes, where)
-    else:
-        relations = tuple(_canonical(each, num_nodes, where) for each in relations)
-        is_kept = joined or len(relations) == 1
-        edges = join_edges(relations if is_kept else (), num_nodes)
-    if relations is not None and len(relations) == 1 and relations[0].is_plain:
-        relations = None
+    relations = tuple(_canonical(each, num_nodes, where) for each in relations_of(data))
+    is_one = len(relations) == 1
+    edges = join_edges(relations if joined or is_one else (), num_nodes)
     times = data.get("node_time")
     if times is not None:
         fits = isinstance(times, Tensor) and times.shape == (num_nodes,)
@@ -119,7 +112,7 @@ def canonical_graph(data: Data, where: str = "data", *, joined: bool = True) -> 
         num_nodes=num_nodes,
         directed=edges.directed or None,
         roles=_roles(data, num_nodes, where),
-        relations=relations,
+        relations=None if is_one and relations[0].is_plain else relations,
         node_time=times,
     )
 
@@ -203,24 +196,21 @@ def _labels(data: Data, num_nodes: int, where: str) -> tuple[Tensor, int]:
 
 def _canonical(relation: Relation, num_nodes: int, where: str) -> Relation:
     """Return unique edges and their weights; those of a directed graph are sorted by target."""
-    (ends, weight, directed), num_targets = relation[1:4], num_nodes
+    ends, weight, directed = relation[1:4]
+    num_targets = num_nodes if relation.things is None else len(relation.things)
     fits = isinstance(ends, Tensor) and ends.dim() == 2 and ends.shape[0] == 2
     _require(fits and ends.dtype == torch.int64, "edge_index", ends, "int64 [2, edges]", where)
-    if relation.things is not None:
-        num_targets = len(relation.things)
     limits = torch.tensor([[num_nodes], [num_targets]])
     remedy = f"the graph has {num_nodes} nodes: use 0 to {num_nodes - 1}, or add rows to x"
     _refuse((ends < 0) | (ends >= limits), "edge_index", ends, remedy, where)
     if relation.things is not None:
         return relation._replace(edge_index=coalesce(ends, num_nodes=max(num_nodes, num_targets)))
-    if weight is None:
-        merged = (
-            coalesce(ends, num_nodes=num_nodes, sort_by_row=False)
-            if directed
-            else _both_ways(ends, num_nodes)
-        )
-    else:
+    if weight is not None:
         merged, weight = _merge_weights(ends, weight, num_nodes, directed, where)
+    elif directed:
+        merged = coalesce(ends, num_nodes=num_nodes, sort_by_row=False)
+    else:
+        merged = _both_ways(ends, num_nodes)
     if relation.edge_attr is not None:
         relation = relation._replace(edge_attr=merge_columns(relation, merged, num_nodes))
     return relation._replace(edge_index=merged, edge_weight=weight)
@@ -262,8 +252,8 @@ def _merge_weights(
 
 def _roles(data: Data, num_nodes: int, where: str) -> Tensor | None:
     """Return the splits of a graph, ``[S, N]`` in int8, from ``roles`` or from its masks."""
-    roles, masks = data.get("roles"), [data.get(name) for name in MASK_NAMES]
-    given = [name for name, mask in zip(MASK_NAMES, masks, strict=True) if mask is not None]
+    roles, masks = data.get("roles"), {name: data.get(name) for name in MASK_NAMES}
+    given = [name for name in masks if masks[name] is not None]
     if given and roles is not None:
         raise BadInput(f"{where}: has both roles and {given[0]}; keep one of the two")
     if given:
@@ -279,19 +269,18 @@ def _roles(data: Data, num_nodes: int, where: str) -> Tensor | None:
     return narrow
 
 
-def _roles_of_masks(masks: list[Any], num_nodes: int, where: str) -> Tensor:
+def _roles_of_masks(masks: dict[str, Any], num_nodes: int, where: str) -> Tensor:
     """Convert masks to roles; ``[N, S]`` has one column per split, ``[N]`` is for all splits."""
-    shapes = [mask.shape for mask in masks if isinstance(mask, Tensor) and mask.dim() == 2]
-    num_splits = max((shape[1] for shape in shapes), default=1)
-    wanted = (
-        f"booleans [{num_nodes}] or [{num_nodes}, {num_splits}], as all of {', '.join(MASK_NAMES)}"
-    )
-    for name, mask in zip(MASK_NAMES, masks, strict=True):
+    matrices = [m for m in masks.values() if isinstance(m, Tensor) and m.dim() == 2]
+    num_splits = max((matrix.shape[1] for matrix in matrices), default=1)
+    wanted = f"booleans [{num_nodes}] or [{num_nodes}, {num_splits}], as all of {', '.join(masks)}"
+    rows = []
+    for name, mask in masks.items():
         fits = isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.dim() > 0
         fits = fits and len(mask) == num_nodes and mask[0].numel() in (1, num_splits)
         _require(fits, name, mask, wanted, where)
-    columns = [mask.reshape(num_nodes, -1).t().expand(num_splits, num_nodes) for mask in masks]
-    stacked = torch.stack(columns)
+        rows.append(mask.reshape(num_nodes, -1).t().expand(num_splits, num_nodes))
+    stacked = torch.stack(rows)
     for split, node in torch.nonzero(stacked.sum(0) > 1)[:1].tolist():
         first, second = (MASK_NAMES[at] for at in torch.nonzero(stacked[:, split, node])[:2, 0])
         raise BadInput(
@@ -304,12 +293,8 @@ def _roles_of_masks(masks: list[Any], num_nodes: int, where: str) -> Tensor:
 def read_graph(path: Path | str) -> Data:
     """Read a graph file, whose arrays :mod:`crossgcn.data.graph` lists.
 
-    Returns:
-        The canonical form of the graph (:func:`~crossgcn.data.canonical_graph`), named after the
-        file. Features are not normalised.
-
-    Raises:
-        BadInput: If the file is invalid; the message names array, position, value and remedy.
+    The graph has the canonical form (:func:`~crossgcn.data.canonical_graph`) and the name of the
+    file. Features are not normalised.
     """
     path = Path(path)
     arrays = read_npz(path)
@@ -331,10 +316,7 @@ def read_graph(path: Path | str) -> Data:
 
 
 def save_graph(path: Path | str, data: Data) -> None:
-    """Write the canonical form of a graph to an ``.npz`` file; equal graphs give equal bytes.
-
-    An existing file is replaced only when the new one is complete.
-    """
+    """Write the canonical form of a graph to an ``.npz`` file; equal graphs give equal bytes."""
     data = canonical_graph(data, "the graph to save")
     x: Tensor = data.x
     if x.layout == torch.sparse_csr:
@@ -351,10 +333,8 @@ def save_graph(path: Path | str, data: Data) -> None:
     if data.get("relations") is not None:
         arrays |= relation_arrays(data.relations)
         names = names[3:]
-    for name in names:
-        value = data.get(name)
-        if value is not None:
-            arrays[name] = torch.as_tensor(value).numpy(force=True)
+    given = {name: data.get(name) for name in names if data.get(name) is not None}
+    arrays |= {name: torch.as_tensor(given[name]).numpy(force=True) for name in given}
     write_npz(Path(path), arrays)
 
 

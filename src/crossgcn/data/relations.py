@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,10 +49,8 @@ class Relation(NamedTuple):
 
 def relations_of(data: Data) -> tuple[Relation, ...]:
     """Return the relations of a graph; one, ``neighbours``, if the graph has none by name."""
-    given: tuple[Relation, ...] | None = data.get("relations")
-    if given is not None:
-        return given
-    return (as_relation(data.edge_index, data.get("edge_weight"), data.get("directed") is True),)
+    only = data.edge_index, data.get("edge_weight"), data.get("directed") is True
+    return data.get("relations") or (as_relation(*only),)
 
 
 def as_relation(
@@ -74,10 +72,10 @@ def shape_of(relations: Sequence[Relation]) -> dict[str, Any]:
     """
     directed = [each.directed for each in relations]
     columns = [len(each.space) for each in relations]
-    shape: dict[str, Any] = {"edge_columns": columns} if any(columns) else {}
-    if len(relations) > 1:
-        return {"directed": directed, **shape}
-    return {"directed": True, **shape} if any(directed) else shape
+    shape: dict[str, Any] = {}
+    if len(relations) > 1 or any(directed):
+        shape["directed"] = directed if len(relations) > 1 else True
+    return shape | {"edge_columns": columns} if any(columns) else shape
 
 
 def select_edges(relation: Relation, chosen: Tensor) -> Relation:
@@ -138,35 +136,30 @@ def relation_arrays(relations: Sequence[Relation]) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def read_relations(arrays: dict[str, NDArray[Any]]) -> tuple[Relation, ...] | None:
+def read_relations(arrays: Mapping[str, NDArray[Any]]) -> tuple[Relation, ...] | None:
     """Read what :func:`relation_arrays` returned; ``None`` if there are no relations."""
     if "relations" not in arrays:
         return None
     found = []
     for number, name in enumerate(arrays["relations"].tolist()):
-        part: dict[str, Any] = {key: arrays.get(f"{key}_{number}") for key in _PARTS}
-        weight, things, attr = part["edge_weight"], part["things"], None
-        ends = torch.from_numpy(part["edge_index"])
-        space = FeatureSpace((), ())
-        if part["indptr"] is not None:
-            space = FeatureSpace(tuple(part["names"].tolist()), tuple(part["fields"].tolist()))
-            shape = (ends.size(1), len(space))
-            attr = sp.csr_array((part["data"], part["indices"], part["indptr"]), shape=shape)
-        found.append(
-            Relation(
-                str(name),
-                ends,
-                None if weight is None else torch.from_numpy(weight),
-                part["directed"] is not None,
-                attr,
-                space,
-                None if things is None else tuple(things.tolist()),
-            )
-        )
+        end = f"_{number}"
+        parts = {key.removesuffix(end): arrays[key] for key in arrays if key.endswith(end)}
+        found.append(_read_relation(name, parts))
     return tuple(found)
 
 
-_PARTS = (
-    *("edge_index", "edge_weight", "directed", "things"),
-    *("indptr", "indices", "data", "names", "fields"),
-)
+def _read_relation(name: str, parts: Mapping[str, NDArray[Any]]) -> Relation:
+    weight, attr, space = parts.get("edge_weight"), None, FeatureSpace((), ())
+    if "indptr" in parts:
+        space = FeatureSpace(tuple(parts["names"].tolist()), tuple(parts["fields"].tolist()))
+        shape = (parts["edge_index"].shape[1], len(space))
+        attr = sp.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=shape)
+    return Relation(
+        name,
+        torch.from_numpy(parts["edge_index"]),
+        None if weight is None else torch.from_numpy(weight),
+        "directed" in parts,
+        attr,
+        space,
+        tuple(parts["things"].tolist()) if "things" in parts else None,
+    )

@@ -74,14 +74,13 @@ def make_splits(
             share of each class and validates on another, of at most half of the rest.
     """
     _check_request(protocol, num_splits, train)
+    share = read_share(train)
     if protocol == "random":
         rows = [_graph_roles(data)[0]] * (num_splits or NUM_RANDOM_SPLITS)
         train = train or TRAIN_PER_CLASS
     elif protocol == "stratified":
         count = num_splits or NUM_STRATIFIED_SPLITS
-        share = read_share(train)
         rows = [_stratify(data, seed, index, share) for index in range(count)]
-        train = train if share is None else None
     else:
         roles = {"authors": _authors_roles, "public": _graph_roles, "time": _split_by_time}
         rows = list(roles[protocol](data))
@@ -95,10 +94,9 @@ def make_splits(
                 f"{len(rows)}, or draw splits with --splits random or stratified"
             )
         rows = rows[:num_splits]
-        train = "all" if train == "all" else None
     if train == "all":
         rows = [torch.where(row < 2, is_labelled(data.y), row) for row in rows]
-    elif train is not None:
+    elif train is not None and share is None and protocol in ("random", "stratified"):
         rows = [_draw_training(row, data, int(train), seed, i) for i, row in enumerate(rows)]
     return [
         _check_split(row, data, f"{data.name}, {protocol} split {index}")

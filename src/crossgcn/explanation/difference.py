@@ -21,9 +21,8 @@ from torch import Tensor
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.relations import Relation, relations_of
-from crossgcn.data.tables.encode import TableEncoder
+from crossgcn.data.tables.encode import TableEncoder, recode
 from crossgcn.data.tables.graph import as_matrix, read_edge_encoders, read_encoding
-from crossgcn.data.tables.recode import recode
 from crossgcn.errors import BadInput
 from crossgcn.experiments.run_folder import RunFolder
 from crossgcn.explanation.columns import score_name, show_frame

@@ -11,6 +11,7 @@ import pytest
 from clean_tables import draw_edges, make_customers, make_random_nodes
 
 from crossgcn.data.tables.checks import RULES, check_tables
+from crossgcn.data.tables.graph import open_tables
 from crossgcn.data.tables.plan import TableChoices, make_plan
 from crossgcn.data.tables.problems import CheckedTables, Problem
 from crossgcn.data.tables.read import read_table
@@ -61,9 +62,8 @@ def varied(*values: Any) -> list[Any]:
 def check(
     nodes: pd.DataFrame, edges: pd.DataFrame | None = None, **choices: Any
 ) -> tuple[Problem, ...]:
-    tables = read_table(nodes, "nodes"), None if edges is None else read_table(edges, "edges")
-    plan = make_plan(*tables, TableChoices(**{"target": "buys", **choices}))
-    return tuple(check_tables(CheckedTables(*tables, plan)))
+    tables = open_tables(nodes, edges, TableChoices(**{"target": "buys", **choices}))
+    return tuple(check_tables(tables))
 
 
 Case = tuple[pd.DataFrame, pd.DataFrame | None, dict[str, Any], str]
@@ -228,5 +228,5 @@ def test_files_in_other_encodings_are_told(tmp_path: Any) -> None:
     nodes.to_csv(tmp_path / "n.csv", index=False, encoding="cp1252")
     table = read_table(tmp_path / "n.csv", "nodes")
     plan = make_plan(table, None, TableChoices(target="buys"))
-    assert "read as Windows-1252" in check_tables(CheckedTables(table, None, plan))[0].message
+    assert "read as Windows-1252" in check_tables(CheckedTables(table, {}, plan))[0].message
     assert np.isin("crème", table.frame["colour"])

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
+from crossgcn.data.files import write_table
 from crossgcn.data.tables.graph import TableGraph, load_new_tables, load_tables
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.read import read_table
@@ -119,6 +120,15 @@ def test_formulas_without_a_value_are_named(tmp_path: Path) -> None:
     book.save(tmp_path / "n.xlsx")
     with pytest.raises(BadInput, match=r"n\.xlsx, row 2: the formula '=1\+1' has no value; open"):
         read_table(tmp_path / "n.xlsx", "nodes")
+
+
+def test_ids_in_csv_files_are_what_they_were(tmp_path: Path) -> None:
+    written = ["007", "7.0", "1e3", " a ", "=1+1", "NA", *IDS[6:]]
+    trained = load(nodes_with(id=written), id_column="id")
+    new = new_rows(trained, pd.DataFrame({"id": ["08", "8.50"], "town": "Oslo"}))
+    for ids, expected in ((trained.ids, written), (new.ids, ["08", "8.50"])):
+        write_table(tmp_path / "scores.csv", pd.DataFrame({"id": ids, "predicted": 0.5}))
+        assert [*read_table(tmp_path / "scores.csv", "nodes").frame["id"]] == expected
 
 
 def test_unknown_ids_are_refused_or_dropped_and_counted() -> None:

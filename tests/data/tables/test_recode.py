@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 from shop_tables import make_shop
 
-from crossgcn.data.tables.encode import TableEncoder
+from crossgcn.data.tables.encode import TableEncoder, recode
 from crossgcn.data.tables.plan import TableChoices, make_plan
 from crossgcn.data.tables.read import read_table
-from crossgcn.data.tables.recode import recode
 from crossgcn.data.tables.table import Table
 
 

@@ -78,19 +78,14 @@ def find_entry(name: str) -> CatalogueEntry:
     return entry
 
 
-def cache_folder() -> Path:
-    """Return the folder for downloads if ``$CROSSGCN_DATA`` is not set; it need not exist."""
-    return user_cache_path("crossgcn")
-
-
 def data_folder() -> Path:
-    """Return the folder that files are read from and downloaded to."""
+    """Return the folder that files are read from and downloaded to; it need not exist."""
     given = os.environ.get(ENVIRONMENT_VARIABLE)
     if given and not Path(given).is_dir():
         raise BadInput(
             f"{ENVIRONMENT_VARIABLE} is {given!r}, which is not a folder; correct or unset it"
         )
-    return Path(given) if given else cache_folder()
+    return Path(given) if given else user_cache_path("crossgcn")
 
 
 def available(name: str) -> str | None:
@@ -101,7 +96,7 @@ def available(name: str) -> str | None:
     entry = find_entry(name)
     if entry.origin in ("bundled", "generated"):
         return entry.origin
-    if _missing(entry.files):
+    if not all((data_folder() / file).is_file() for file in entry.files):
         return None
     return ENVIRONMENT_VARIABLE if os.environ.get(ENVIRONMENT_VARIABLE) else "cache"
 
@@ -148,19 +143,14 @@ def fetch(name: str) -> Path:
     return folder
 
 
-def _missing(wanted: Sequence[str]) -> list[str]:
-    root = data_folder()
-    return [file for file in wanted if not (root / file).is_file()]
-
-
 def _locate(what: str, wanted: Sequence[str], remedy: str) -> list[Path]:
     """Return files of the data folder; refuse missing files and wrong SHA-256."""
     paths = [data_folder() / file for file in wanted]
-    if missing := _missing(wanted):
+    if missing := [path.name for path in paths if not path.is_file()]:
         raise BadInput(
-            f"{what} is not on this machine: {remedy} copy "
-            f"{', '.join(Path(file).name for file in missing)} to {paths[0].parent}, or set "
-            f"{ENVIRONMENT_VARIABLE} to the folder that has {Path(missing[0]).parent}"
+            f"{what} is not on this machine: {remedy} copy {', '.join(missing)} to "
+            f"{paths[0].parent}, or set {ENVIRONMENT_VARIABLE} to the folder that has "
+            f"{Path(wanted[0]).parent}"
         )
     for file, path in zip(wanted, paths, strict=True):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()

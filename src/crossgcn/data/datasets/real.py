@@ -16,11 +16,12 @@ from scipy import io, sparse
 from crossgcn.data.datasets.catalogue import TABLES, locate_files
 from crossgcn.data.files import read_npz
 from crossgcn.data.graph import is_labelled
+from crossgcn.data.tables.edges import join_relations
 from crossgcn.data.tables.graph import AnyTable, TableGraph, encode_tables, open_tables
 from crossgcn.data.tables.plan import TableChoices, TablePlan
 from crossgcn.data.tables.problems import CheckedTables
 from crossgcn.data.tables.read import make_table
-from crossgcn.errors import BadInput, unknown_name
+from crossgcn.errors import unknown_name
 
 STUDENT_COLUMNS = ("status", "gender", "major", "minor", "dorm", "year", "high_school")
 """Columns of ``local_info`` in the files of facebook100."""
@@ -109,13 +110,8 @@ def open_real(
     if choices.name_column is None and defaults.name_column in named:
         merged["name_column"] = None  # it has another role
     relations = {choices.relation: make_table(own_edges, f"{name} (edges)")}
-    if edges and choices.relation in edges:
-        raise BadInput(
-            f"two relations are called {choices.relation!r}, of which one is that of {name}; "
-            "rename yours, or that one with --relation"
-        )
     tables = open_tables(
-        make_table(nodes, name), relations | dict(edges or {}), TableChoices(**merged), through
+        make_table(nodes, name), join_relations(relations, edges), TableChoices(**merged), through
     )
     tables.plan = _mark_defaults(tables.plan, f"default of {name}", named)
     return tables, roles

@@ -18,20 +18,19 @@ from crossgcn.data.tables.cells import MISSING_WORDS, MOST_WEIGHT, find_ambiguou
 from crossgcn.data.tables.encode import ColumnKind
 from crossgcn.data.tables.kinds.date import infer_date
 from crossgcn.data.tables.kinds.numeric import MAX_CODES
-from crossgcn.data.tables.labels import MIN_TO_SPLIT, Labels, read_times, role_of_values
+from crossgcn.data.tables.labels import MIN_TO_SPLIT, Labels, read_roles, read_times
 from crossgcn.data.tables.problems import (
     MISSING,
     UNKNOWN,
-    CheckedEdges,
     CheckedTables,
     Problem,
     Severity,
     as_option,
-    listed,
     merge_alike,
     show_name,
 )
 from crossgcn.data.tables.table import Distinct
+from crossgcn.errors import few
 
 Rule = Callable[[CheckedTables], None]
 
@@ -96,7 +95,7 @@ def rare_classes(tables: CheckedTables) -> None:
     classes = Labels.of(tables.nodes.distinct(plan.target))
     rare, minimum = classes.find_rare()
     sizes = zip(compress(classes.names, rare), classes.counts[rare].tolist(), strict=True)
-    shown = listed([f"{quote(name)} ({size})" for name, size in sizes])
+    shown = few([f"{quote(name)} ({size})" for name, size in sizes])
     message = f"classes need {minimum} nodes to train, to validate and to test; too few: {shown}"
     severity: Severity = "error"
     remedy = "add nodes, leave their target empty, or give --rare-classes drop"
@@ -114,7 +113,7 @@ def unknown_split(tables: CheckedTables) -> None:
         distinct = tables.nodes.distinct(column)
         message = "{value} is none of train, validation and test"
         remedy = "write one of them, or leave the cell empty for a node that takes no part"
-        rows = (role_of_values(distinct) < 0)[distinct.codes]
+        rows = read_roles(distinct) < 0
         tables.add("error", "unknown-split", message, remedy, column, rows)
 
 
@@ -131,33 +130,28 @@ def unknown_time(tables: CheckedTables) -> None:
 def knows_the_future(tables: CheckedTables) -> None:
     """A date after a node's time was not known then, and neither is what comes with it."""
     time = tables.plan.time_column
-    now = None if time is None else _read_calendar(tables.nodes.distinct(time))
-    if time is None or now is None:
+    if time is None:
         return
+    now = _read_calendar(tables.nodes.distinct(time))
     for column in tables.plan.features:
         then = _read_calendar(tables.nodes.distinct(column.name))
-        if then is None:
-            continue
-        years_alone = now[1] or then[1]  # a year is compared with the year of a date
-        moments = [
-            each if years or not years_alone else np.floor(1970 + each / 365.2425)
-            for each, years in (now, then)
-        ]
-        message = f"{{value}} is after the time of the row in {show_name(time)}"
-        remedy = (
-            f"leave the column out with --ignore {as_option(column.name)} if it knows the future"
-        )
-        rows = moments[1] > moments[0]
-        tables.add("warning", "knows-the-future", message, remedy, column.name, rows)
+        finest = "days" if "days" in now and "days" in then else "years"
+        if finest in now and finest in then:
+            message = f"{{value}} is after the time of the row in {show_name(time)}"
+            option = f"--ignore {as_option(column.name)}"
+            remedy = f"leave the column out with {option} if it knows the future"
+            rows = then[finest] > now[finest]
+            tables.add("warning", "knows-the-future", message, remedy, column.name, rows)
 
 
-def _read_calendar(column: Distinct) -> tuple[NDArray[np.float64], bool] | None:
-    """Return the year or day of each row, and whether it is a year; None for other columns."""
-    numbers = column.numbers[~column.missing]
-    are_years = ((numbers % 1 == 0) & (numbers >= 1000) & (numbers < 3000)).all()
+def _read_calendar(column: Distinct) -> dict[str, NDArray[np.float64]]:
+    """Return the years of a column of years, years and days of dates, and nothing of others."""
+    numbers, times = column.numbers[~column.missing], read_times(column)
     if np.isnan(numbers).any():
-        return None if infer_date(column) is None else (read_times(column), False)
-    return (read_times(column), True) if len(numbers) and are_years else None
+        is_date = infer_date(column) is not None
+        return {"days": times, "years": np.floor(1970 + times / 365.2425)} if is_date else {}
+    are_years = ((numbers % 1 == 0) & (numbers >= 1000) & (numbers < 3000)).all()
+    return {"years": times} if len(numbers) and are_years else {}
 
 
 def unfilled_split(tables: CheckedTables) -> None:
@@ -165,8 +159,7 @@ def unfilled_split(tables: CheckedTables) -> None:
     column, labels = tables.plan.split_column, tables.labels
     if column is None or tables.plan.target is None:
         return
-    distinct = tables.nodes.distinct(column)
-    roles = np.where(labels.known, role_of_values(distinct)[distinct.codes], 0)
+    roles = np.where(labels.known, read_roles(tables.nodes.distinct(column)), 0)
     for role, word in enumerate(("train", "validation", "test"), 1):
         counts = np.bincount(labels.codes[roles == role], minlength=len(labels.names))
         if counts.all():
@@ -333,32 +326,29 @@ def missing_edge_end(tables: CheckedTables) -> None:
 
 def unknown_edge_end(tables: CheckedTables) -> None:
     """An edge to an unknown id would be lost, or join the wrong node."""
+    plan, an_id = tables.plan, quote(tables.ids.values[0])
     for edges in tables.relations:
-        _unknown_end(tables, edges)
-
-
-def _unknown_end(tables: CheckedTables, edges: CheckedEdges) -> None:
-    plan, ends = tables.plan, edges.ends
-    count, an_id = int((ends == UNKNOWN).sum()), quote(tables.ids.values[0])
-    message = (
-        f"{{value}} is not a node: {count:,} of {ends.size:,} ends of edges are not in column "
-        f"{show_name(plan.id_column)} of {tables.nodes.name}, which has ids such as {an_id}"
-    )
-    if tables.trained:
-        message += f", nor among the {len(tables.known_ids):,} nodes trained on"
-    severity: Severity = "error"
-    if 2 * count > ends.size:
-        remedy = (
-            "use the same ids in both tables, or name the right columns with --id-column, "
-            "--source-column and --destination-column"
+        is_unknown = edges.ends == UNKNOWN
+        message = (
+            f"{{value}} is not a node: {is_unknown.sum():,} of {is_unknown.size:,} ends of edges "
+            f"are not in column {show_name(plan.id_column)} of {tables.nodes.name}, which has ids "
+            f"such as {an_id}"
         )
-    elif plan.unknown_ids == "drop":
-        severity, remedy = "warning", "such edges are left out; add the node, or correct the id"
-    else:
+        if tables.trained:
+            message += f", nor among the {len(tables.known_ids):,} nodes trained on"
+        severity: Severity = "error"
         remedy = "add the node, correct the id, or delete the edge"
-        remedy += "" if tables.trained else "; --unknown-ids drop leaves such edges out"
-    for column, rows in zip(edges.end_columns, ends == UNKNOWN, strict=True):
-        tables.add(severity, "unknown-edge-end", message, remedy, column, rows, edges.table)
+        if is_unknown.mean() > 0.5:
+            remedy = (
+                "use the same ids in both tables, or name the right columns with --id-column, "
+                "--source-column and --destination-column"
+            )
+        elif plan.unknown_ids == "drop":
+            severity, remedy = "warning", "such edges are left out; add the node, or correct the id"
+        elif not tables.trained:
+            remedy += "; --unknown-ids drop leaves such edges out"
+        for column, rows in zip(edges.end_columns, is_unknown, strict=True):
+            tables.add(severity, "unknown-edge-end", message, remedy, column, rows, edges.table)
 
 
 def bad_edge_weight(tables: CheckedTables) -> None:
@@ -377,22 +367,17 @@ def repeated_edge(tables: CheckedTables) -> None:
     for edges in tables.relations:
         ends, plan = edges.ends, edges.plan
         message = "the edge from {value} is listed before"
-        forward = pd.DataFrame(ends.T).duplicated().to_numpy() & edges.is_usable
-        rows = forward
+        rows = pd.DataFrame(ends.T).duplicated().to_numpy() & edges.is_usable
         if not (plan.directed or plan.through):
             either = pd.DataFrame(np.sort(ends, axis=0).T).duplicated().to_numpy()
-            either = either & edges.is_usable
-            proper = int((edges.is_usable & ~forward).sum())
-            lists_both_ways = 2 * int((either & ~forward).sum()) == proper
-            rows = forward if lists_both_ways else either
+            reverse = either & edges.is_usable & ~rows
+            lists_both_ways = 2 * reverse.sum() == (edges.is_usable & ~rows).sum()
+            rows = rows if lists_both_ways else rows | reverse
             message += ", perhaps the other way round,"
-        message += " and counts once"
+        message += " and counts once" + ", with the mean of its columns" * bool(plan.features)
         remedy = "delete the row; give a weight column if it should count more"
-        if plan.features:
-            message += ", with the mean of its columns"
-        tables.add(
-            "warning", "repeated-edge", message, remedy, plan.source_column, rows, edges.table
-        )
+        column = plan.source_column
+        tables.add("warning", "repeated-edge", message, remedy, column, rows, edges.table)
 
 
 def isolated_node(tables: CheckedTables) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -61,11 +61,12 @@ class RelationPlan(BaseModel):
         return tuple(column for column in self.columns if column.kind != "ignored")
 
 
-def name_tables(edges: Table | EdgeTables | None, relation: str = NEIGHBOURS) -> EdgeTables:
-    """Return tables of edges by name; a table alone has the name ``relation``."""
-    if isinstance(edges, Table):
-        return {relation: edges}
-    return edges or {}
+def join_relations(edges: Mapping[str, Any], more: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return two sets of relations as one; refuse a name that is in both."""
+    for name in more or {}:
+        if name in edges:
+            raise BadInput(f"two relations are called {name!r}; give each a name of its own")
+    return {**edges, **(more or {})}
 
 
 def choice_for(chosen: Mapping[str, str], name: str, table: Table) -> dict[str, str]:
@@ -92,7 +93,6 @@ def plan_relation(
     *,
     directed: bool = False,
     through: bool = False,
-    describe: bool = True,
 ) -> tuple[RelationPlan, list[str]]:
     """Return what the columns of a table of edges are, and how that was found.
 
@@ -100,16 +100,14 @@ def plan_relation(
         ids: The ids of the nodes.
         chosen: Columns that the user named, by choice.
         kinds: Kinds of further columns that the user chose.
-        describe: Use further columns.
     """
     others = [each for each in edges.columns if each not in {*chosen.values(), *kinds}]
     by_name = [each for each in others if simplify(each) in WEIGHT_NAMES and not through]
     weight = chosen.get("edge_weight", by_name[0] if by_name else None)
     others = [each for each in others if each not in (weight, INDEX_COLUMN)]
-    find = _find_sides if through else _find_ends
-    source, destination, how = find(edges, others, ids, chosen)
+    source, destination, how = _find_ends(edges, others, ids, chosen, through)
     taken = {source, destination, weight}
-    columns = _describe(edges, name, taken, kinds) if describe and not through else []
+    columns = [] if through else _describe(edges, name, taken, kinds)
     plan = RelationPlan(
         name=name,
         source_column=source,
@@ -175,51 +173,41 @@ def shares_known(edges: Table, ids: Distinct) -> dict[str, float]:
 
 
 def _find_ends(
-    edges: Table, others: Sequence[str], ids: Distinct, chosen: Mapping[str, str]
+    edges: Table, others: Sequence[str], ids: Distinct, chosen: Mapping[str, str], through: bool
 ) -> tuple[str, str, str]:
-    """Return the columns of both ends of edges, and how they were found.
+    """Return the columns of both ends of edges, or of nodes and things, and how they were found.
 
-    They are chosen, recognised by their names, or the only columns that hold ids.
+    Ends are chosen, recognised by their names, or the only columns that hold ids. The column of
+    things is chosen, or the only one that does not hold ids.
     """
     source, destination = chosen.get("source_column"), chosen.get("destination_column")
     if source and destination:
         return source, destination, "as chosen"
-    num_open = 1 if source or destination else 2
     shares = shares_known(edges, ids)
     holding = [name for name in others if shares[name] >= MIN_SHARE_KNOWN]
-    likely = holding if len(holding) >= num_open else others
-    pairs = product([source] if source else likely, [destination] if destination else likely)
-    named = [ends for ends in pairs if " ".join(map(_simplify_end, ends)) in EDGE_NAMES]
-    if len(named) == 1:
-        return *named[0], "their names"
-    if len(holding) != num_open:
+    if through:
+        sources = [source] if source else holding
+        things = [destination] if destination else [name for name in others if name not in sources]
+        found, how = [*product(sources, things)], "the first holds ids of nodes"
+        what, remedy = "the nodes from what they share", "the nodes with --source-column, and what "
+        remedy += "they share with --destination-column"
+    else:
+        num_open = 1 if source or destination else 2
+        likely = holding if len(holding) >= num_open else others
+        pairs = product([source] if source else likely, [destination] if destination else likely)
+        found = [ends for ends in pairs if " ".join(map(_simplify_end, ends)) in EDGE_NAMES]
+        how = "their names"
+        if len(found) != 1 and len(holding) == num_open:
+            found = [(source or holding[0], destination or holding[-1])]
+            how = "they hold ids of nodes"
+        what, remedy = "the two ends of edges", "with --source-column and --destination-column"
+    if len(found) != 1:
         raise BadInput(
-            f"{edges.name}: cannot tell the two ends of edges: ids such as {quote(ids.values[0])} "
-            f"are in {' and '.join(holding) or 'none'} of the columns {', '.join(edges.columns)}; "
-            "choose with --source-column and --destination-column"
+            f"{edges.name}: cannot tell {what}: ids such as {quote(ids.values[0])} are in "
+            f"{' and '.join(holding) or 'none'} of the columns {', '.join(edges.columns)}; choose "
+            f"{remedy}"
         )
-    return source or holding[0], destination or holding[-1], "they hold ids of nodes"
-
-
-def _find_sides(
-    edges: Table, others: Sequence[str], ids: Distinct, chosen: Mapping[str, str]
-) -> tuple[str, str, str]:
-    """Return the column of nodes and the column of things that nodes share."""
-    source, thing = chosen.get("source_column"), chosen.get("destination_column")
-    if source and thing:
-        return source, thing, "as chosen"
-    shares = shares_known(edges, ids)
-    holding = [name for name in others if shares[name] >= MIN_SHARE_KNOWN]
-    sources = [source] if source else holding
-    things = [thing] if thing else [name for name in others if name not in sources]
-    if len(sources) != 1 or len(things) != 1:
-        raise BadInput(
-            f"{edges.name}: cannot tell the nodes from what they share: ids such as "
-            f"{quote(ids.values[0])} are in {' and '.join(holding) or 'none'} of the columns "
-            f"{', '.join(edges.columns)}; choose the nodes with --source-column, and what they "
-            "share with --destination-column"
-        )
-    return sources[0], things[0], "the first holds ids of nodes"
+    return *found[0], how
 
 
 def simplify(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 from scipy import sparse
 
@@ -35,11 +36,12 @@ ColumnKind = Literal[
     "id", "target", "split", "ignored", "categorical", "flag", "numeric", "date", "list"
 ]
 
+Features = NDArray[np.float32]
 AnyEncoder = Annotated[
     WordEncoder | FlagEncoder | NumberEncoder | DateEncoder, Field(discriminator="kind")
 ]
 
-OTHER_ENCODERS: dict[str, type[FlagEncoder | NumberEncoder | DateEncoder]] = {
+_ENCODERS: dict[str, type[FlagEncoder | NumberEncoder | DateEncoder]] = {
     "flag": FlagEncoder,
     "numeric": NumberEncoder,
     "date": DateEncoder,
@@ -118,10 +120,10 @@ class TableEncoder(BaseModel):
         for column in self.columns:
             known = column.number_columns
             means = {*known, *(f"{number} rank" for number in known)}
+            what = "mean" if column.column in known else "share"
             for name in column.feature_names:
                 names.append(f"{name} ({'mean' if name in means else 'share'})")
-                is_number = column.column in known
-                fields.append(f"{column.column} ({'mean' if is_number else 'share'})")
+                fields.append(f"{column.column} ({what})")
         return FeatureSpace(_make_unique(names), tuple(fields))
 
     def transform(self, nodes: Table) -> sparse.csr_array:
@@ -148,10 +150,39 @@ class TableEncoder(BaseModel):
         return tuple(filter(None, found))
 
 
+def recode(x: Features, given: TableEncoder, wanted: TableEncoder) -> Features:
+    """Return the features that one encoder has for rows that another one encoded.
+
+    Both must have the same columns. Numbers and dates are read back from their features. A word
+    that has no feature in both encodings counts as ``(other)``.
+    """
+    ends = np.cumsum([len(each.feature_names) for each in given.columns])
+    blocks = zip(given.columns, np.split(x, ends[:-1], axis=1), strict=True)
+    of_column = {encoder.column: (encoder, block) for encoder, block in blocks}
+    return np.hstack([_recode(*of_column[each.column], each) for each in wanted.columns])
+
+
+def _recode(given: AnyEncoder, x: Features, wanted: AnyEncoder) -> Features:
+    """Recode the features of one column."""
+    if given == wanted:
+        return x
+    if isinstance(given, NumberEncoder) and isinstance(wanted, NumberEncoder):
+        return wanted.encode_numbers(given.read_back(x))
+    if isinstance(given, DateEncoder) and isinstance(wanted, DateEncoder):
+        cells = given.read_back(x)
+        return np.asarray(wanted.encode_values(cells).toarray()[cells.codes])
+    place_of = {name: place for place, name in enumerate(wanted.feature_names)}
+    others = [place for name, place in place_of.items() if name.endswith("(other)")]
+    shared = np.zeros((x.shape[1], len(place_of)), np.float32)
+    for row, name in enumerate(given.feature_names):
+        shared[row, [place_of[name]] if name in place_of else others[-1:]] = 1
+    return np.asarray(np.minimum(x @ shared, 1))
+
+
 def _fit_column(column: ColumnPlan, distinct: Distinct) -> AnyEncoder:
     """Fit the encoder of a column's kind; chosen categories keep even rare values."""
-    if column.kind in OTHER_ENCODERS:
-        return OTHER_ENCODERS[column.kind].fit(column.name, distinct)
+    if column.kind in _ENCODERS:
+        return _ENCODERS[column.kind].fit(column.name, distinct)
     is_list = column.kind == "list"
     min_count = 1 if column.chosen and not is_list else MIN_COUNT
     return WordEncoder.fit(column.name, distinct, is_list=is_list, min_count=min_count)

@@ -20,6 +20,7 @@ from crossgcn.data.features import Preprocess, csr_tensor, read_saved
 from crossgcn.data.graph import canonical_graph
 from crossgcn.data.relations import Relation, as_relation
 from crossgcn.data.tables.checks import NEW_NODES, RULES, Rule, check_tables
+from crossgcn.data.tables.edges import join_relations
 from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.kinds.base import Unseen
 from crossgcn.data.tables.labels import read_roles, read_times
@@ -91,13 +92,10 @@ def open_tables(
     through: Mapping[str, AnyTable] | None = None,
 ) -> CheckedTables:
     """Read tables and infer the kinds of their columns, without checking them."""
-    node_table, through = read_table(nodes, "nodes"), through or {}
-    tables = _read_edges(edges, choices.relation.strip())
-    for name in through:
-        if name in tables:
-            raise BadInput(f"two relations are called {name!r}; give each a name of its own")
-    tables |= _read_edges(through, "")
-    return CheckedTables(node_table, tables, make_plan(node_table, tables, choices, through))
+    node_table = read_table(nodes, "nodes")
+    tables = join_relations(_read_edges(edges, choices.relation.strip()), _read_edges(through, ""))
+    plan = make_plan(node_table, tables, choices, through or ())
+    return CheckedTables(node_table, tables, plan)
 
 
 def _read_edges(edges: AnyEdges, relation: str) -> dict[str, Table]:
@@ -123,8 +121,10 @@ def encode_graph(
     ``joined`` is that of :func:`~crossgcn.data.graph.canonical_graph`.
     """
     nodes, plan, encoder, labels = tables.nodes, tables.plan, tables.encoder, tables.labels
-    roles = read_roles(nodes, plan.split_column, labels)
-    times = None
+    roles, times = None, None
+    if plan.split_column is not None:
+        own = read_roles(nodes.distinct(plan.split_column))
+        roles = torch.from_numpy(np.where(labels.known, own, np.int8(0)))[None]
     if plan.time_column is not None:
         times = torch.from_numpy(read_times(nodes.distinct(plan.time_column)))
     data = Data(
@@ -133,7 +133,7 @@ def encode_graph(
         y=torch.from_numpy(labels.values),
         num_classes=len(labels.names),
         name=nodes.name,
-        roles=None if roles is None else torch.from_numpy(roles),
+        roles=roles,
         node_time=times,
     )
     data = canonical_graph(data, nodes.name, joined=joined)
@@ -166,8 +166,8 @@ def refuse_errors(tables: CheckedTables, rules: Sequence[Rule] = RULES) -> None:
     if errors:
         lines = [f"{tables.nodes.name}: {len(errors)} error(s) in the tables; correct them first:"]
         lines += [f"  {error}" for error in errors[:MAX_ERRORS_SHOWN]]
-        if len(errors) > MAX_ERRORS_SHOWN:
-            more = len(errors) - MAX_ERRORS_SHOWN
+        more = len(errors) - MAX_ERRORS_SHOWN
+        if more > 0:
             lines.append(f"  and {more} more: crossgcn check, with the same options, lists all")
         raise BadInput("\n".join(lines))
 
@@ -243,10 +243,10 @@ def load_new_tables(
 ) -> NewNodes:
     """Encode tables of new nodes for a trained model; columns are found by their headers.
 
-    Edges connect new nodes, or new and known ones. ``known_ids`` are the ids of the nodes trained
-    on, in order.
+    Edges connect new nodes, or new and known ones.
 
     Args:
+        known_ids: The ids of the nodes trained on, in order.
         known: The relations trained on.
         edge_encoders: The encoders of columns of edges, by relation.
     """

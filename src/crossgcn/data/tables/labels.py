@@ -16,7 +16,7 @@ from crossgcn.data.tables.plan import TablePlan
 from crossgcn.data.tables.table import Distinct, Mask, Table
 
 MIN_PER_CLASS = 10  # classes of fewer nodes are rare, unless fewer than two would be left
-MIN_TO_SPLIT = 3  # one node each to train, to validate and to test
+MIN_TO_SPLIT = 3  # then a class needs one node each to train, to validate and to test
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,7 @@ class Labels:
         return np.bincount(self.codes[self.known], minlength=len(self.names))
 
     def find_rare(self) -> tuple[Mask, int]:
-        """Return which classes have too few nodes, and how many nodes a class needs.
-
-        A class needs ``MIN_PER_CLASS`` nodes, or ``MIN_TO_SPLIT`` in tables where fewer than two
-        classes have that many.
-        """
+        """Return which classes have too few nodes, and how many nodes a class needs."""
         is_enough = int((self.counts >= MIN_PER_CLASS).sum()) >= 2
         minimum = MIN_PER_CLASS if is_enough else MIN_TO_SPLIT
         return self.counts < minimum, minimum
@@ -107,19 +103,7 @@ def read_times(column: Distinct) -> NDArray[np.float64]:
     return np.asarray(days, np.float64)[column.codes]
 
 
-def role_of_values(split: Distinct) -> NDArray[np.int8]:
-    """Return the role of each distinct value: 0 if it is missing, -1 if it names no role."""
-    roles = [SPLIT_WORDS.get(text.lower(), -1) for text in split.texts]
-    return np.where(split.missing, 0, np.array(roles, np.int8)).astype(np.int8)
-
-
-def read_roles(nodes: Table, column: str | None, labels: Labels) -> NDArray[np.int8] | None:
-    """Return the role of each node as one split, int8 ``[1, nodes]``: 0 for no role.
-
-    Nodes without a label have no role. Without a split column, return None.
-    """
-    if column is None:
-        return None
-    distinct = nodes.distinct(column)
-    roles = role_of_values(distinct)[distinct.codes]
-    return np.where(labels.known, roles, np.int8(0))[None]
+def read_roles(split: Distinct) -> NDArray[np.int8]:
+    """Return the role of each row: 0 if it is missing, -1 if the word names none."""
+    roles = np.array([SPLIT_WORDS.get(text.lower(), -1) for text in split.texts], np.int8)
+    return np.where(split.missing, np.int8(0), roles)[split.codes]

@@ -15,7 +15,6 @@ from crossgcn.data.tables.edges import (
     EdgeTables,
     RelationPlan,
     choice_for,
-    name_tables,
     plan_relation,
     shares_known,
     simplify,
@@ -135,19 +134,16 @@ class TableChoices(BaseModel):
                 )
             if not any(choice_for({choice: column}, name, edges[name]) for name in edges):
                 next(iter(edges.values())).require(column)
-        of_nodes, of_edges = [], dict[str, list[Any]]()
-        for column, kind in self.node_columns():
-            relation = next((name for name in edges if column.startswith(f"{name}: ")), None)
-            if relation is None or column in nodes.columns:
-                of_nodes.append((column, kind))
-            else:
-                own = (column.removeprefix(f"{relation}: "), kind)
-                of_edges.setdefault(relation, []).append(own)
+        of_nodes, of_edges = self.node_columns(), {}
         for name, table in edges.items():
             chosen = choice_for(self.edge_columns(), name, table)
             _check_columns(table, [(column, choice) for choice, column in chosen.items()])
-        found = {name: _check_columns(edges[name], named) for name, named in of_edges.items()}
-        return _check_columns(nodes, of_nodes), found
+            start = f"{name}: "
+            own = {(column, kind) for column, kind in of_nodes if column.startswith(start)}
+            own = {each for each in own if each[0] not in nodes.columns}
+            of_nodes = [each for each in of_nodes if each not in own]
+            of_edges[name] = _check_columns(table, [(c.removeprefix(start), k) for c, k in own])
+        return _check_columns(nodes, of_nodes), of_edges
 
     def missing_words(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the words for a missing value in features, and those in a target of classes."""
@@ -210,8 +206,6 @@ def make_plan(
     edges: Table | EdgeTables | None,
     choices: TableChoices,
     through: Collection[str] = (),
-    *,
-    edge_columns: bool = True,
 ) -> TablePlan:
     """Decide the kind of every column: as the user chose, else by its name and content.
 
@@ -220,9 +214,9 @@ def make_plan(
 
     Args:
         through: Names of the tables of edges to things that nodes share.
-        edge_columns: Use the columns of edges that are neither ends nor weights.
     """
-    edges = name_tables(edges, choices.relation.strip())
+    relation = choices.relation.strip()
+    edges = {relation: edges} if isinstance(edges, Table) else edges or {}
     chosen, chosen_of_edges = choices.check(nodes, edges)
     words, _ = choices.missing_words()
     edges = {name: table.with_missing_words(words) for name, table in edges.items()}
@@ -233,19 +227,18 @@ def make_plan(
     reasons = [f"ids of nodes: {nodes.name}, column {id_column}: {how}"]
     relations = []
     for name, table in edges.items():
-        relation, how_found = plan_relation(
+        planned, how_found = plan_relation(
             name,
             table,
             nodes.distinct(id_column),
             choice_for(choices.edge_columns(), name, table),
-            chosen_of_edges.get(name, {}),
+            chosen_of_edges[name],
             directed=name in choices.directed,
             through=name in through,
-            describe=edge_columns,
         )
-        relations.append(relation)
+        relations.append(planned)
         reasons += how_found
-    titles = [relation.title for relation in relations]
+    titles = [each.title for each in relations]
     for title in titles:
         if titles.count(title) > 1:
             raise BadInput(f"two relations are called {title!r}; rename one, or its column")
@@ -275,22 +268,20 @@ def make_plan(
     for name in nodes.columns:
         kind, reason = known[name] if name in known else infer_kind(name, nodes.distinct(name))
         columns.append({"name": name, "kind": kind, "reason": reason, "chosen": name in chosen})
-    found: dict[str, Any] = {
+    found = {
+        "id_column": id_column,
         "split_column": split_column,
         "task": task,
+        "relation": relation,
         "columns": columns,
+        "relations": tuple(relations),
         "reasons": reasons,
     }
-    found |= {"id_column": id_column, "relation": choices.relation.strip()}
-    found["relations"] = tuple(relations)
     return TablePlan.model_validate(choices.model_dump() | found)
 
 
 def _infer_task(target: Distinct) -> tuple[Literal["classification", "regression"], str]:
-    """Return the task, and a short description of the target.
-
-    Fractions, and many distinct whole numbers, mean ``regression``.
-    """
+    """Return the task and why: fractions, and many whole numbers, mean ``regression``."""
     numbers = target.numbers
     num_numbers = target.num_cells(~np.isnan(numbers))
     are_codes = any(map(CODE.fullmatch, target.texts_present))
@@ -308,15 +299,12 @@ def _infer_task(target: Distinct) -> tuple[Literal["classification", "regression
 def _find_id_column(
     nodes: Table, edges: EdgeTables, taken: Set[str], through: Collection[str]
 ) -> tuple[str, str]:
-    """Return the column of node ids and how it was found.
+    """Return the column of node ids and how it was found; ``taken`` columns have another role.
 
     With edges, it is the column of distinct values that holds their ends, those of most tables; if
     several columns do, the edges are ambiguous and an error is raised. Without edges, or if no
     column holds the ends, it is a column called ``id`` or similar, else the first whose values are
     distinct. Numbers with fractions are not ids, and a column without a header is tried last.
-
-    Args:
-        taken: Columns that the user chose for another role.
     """
     free = [name for name in nodes.columns if name not in taken]
     by_name = [name for each in ID_NAMES for name in free if simplify(name) == each]
@@ -330,12 +318,11 @@ def _find_id_column(
     if edges:
         fits = dict.fromkeys(candidates, 0)
         for relation, table in edges.items():
-            known = {name: shares_known(table, nodes.distinct(name)) for name in fits}
             ends = 1 if relation in through else 2  # both ends of an edge must fit
-            held = {name: sorted([0.0, *known[name].values()])[-ends] for name in fits}
-            least = 1.0 if max(held.values(), default=0.0) == 1 else MIN_SHARE_KNOWN
-            for name in fits:
-                fits[name] += held[name] >= least
+            shares = {name: shares_known(table, nodes.distinct(name)).values() for name in fits}
+            held = {name: sorted([0.0, *shares[name]])[-ends] for name in fits}
+            least = 1.0 if 1.0 in held.values() else MIN_SHARE_KNOWN
+            fits = {name: fits[name] + (held[name] >= least) for name in fits}
         most = max(fits.values(), default=0)
         fitting = [name for name in fits if fits[name] == most > 0]
         if len(fitting) > 1:
@@ -351,8 +338,7 @@ def _find_id_column(
             f"{nodes.name}: no column tells the nodes apart (none is called id, and every one "
             "repeats its values); name it with --id-column, or add a column id"
         )
-    how = "its name" if by_name else "the first column whose values differ"
-    return candidates[0], how
+    return candidates[0], "its name" if by_name else "the first column whose values differ"
 
 
 def _share_different(distinct: Distinct) -> float:

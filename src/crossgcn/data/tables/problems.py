@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import compress, groupby
 from typing import Literal
 
 import numpy as np
@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from crossgcn.data.relations import Relation
 from crossgcn.data.tables.cells import MAX_VALUE_LENGTH, quote
-from crossgcn.data.tables.edges import EdgeTables, RelationPlan, name_tables
+from crossgcn.data.tables.edges import EdgeTables, RelationPlan
 from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.labels import Labels, read_labels
 from crossgcn.data.tables.plan import TablePlan
 from crossgcn.data.tables.table import Distinct, Mask, Table
+from crossgcn.errors import few
 
 Severity = Literal["error", "warning"]
 
@@ -95,9 +96,8 @@ class CheckedEdges:
     def ends(self) -> NDArray[np.int64]:
         """Number of the node at each end of an edge, or of the thing, ``[2, edges]``."""
         found = []
-        for column, names in zip(
-            self.end_columns, (self.ids, self.things or self.ids), strict=True
-        ):
+        known = self.ids, self.things or self.ids
+        for column, names in zip(self.end_columns, known, strict=True):
             distinct = self.table.distinct(self.table.require(column))
             places = self.table.find(column, names)
             found.append(np.where(distinct.blank[distinct.codes], MISSING, places))
@@ -109,11 +109,7 @@ class CheckedEdges:
         if not self.plan.through:
             return None
         distinct = self.table.distinct(self.table.require(self.plan.destination_column))
-        names = [
-            name
-            for name, is_blank in zip(distinct.ids, distinct.blank, strict=True)
-            if not is_blank
-        ]
+        names = compress(distinct.ids, ~distinct.blank)
         return tuple(dict.fromkeys([*self.known_things, *names]))
 
     @cached_property
@@ -143,17 +139,11 @@ class CheckedEdges:
         weights = None
         if self.weights is not None:
             weights = torch.from_numpy(self.weights[used].astype(np.float32))
-        relation = Relation(
-            self.plan.title,
-            torch.from_numpy(self.ends[:, used]),
-            weights,
-            self.plan.directed,
-            things=self.things,
-        )
+        ends = torch.from_numpy(self.ends[:, used])
+        plain = self.plan.title, ends, weights, self.plan.directed
         if encoder is None:
-            return relation
-        columns = encoder.transform(self.table)[used]
-        return relation._replace(edge_attr=columns, space=encoder.space_of_edges)
+            return Relation(*plain, things=self.things)
+        return Relation(*plain, encoder.transform(self.table)[used], encoder.space_of_edges)
 
     @cached_property
     def pairs(self) -> NDArray[np.int64]:
@@ -192,7 +182,7 @@ class CheckedTables:
 
     Attributes:
         nodes: The node table, with the plan's words for a missing value.
-        edges: Tables of edges by the name of their relation; a table alone is the only one.
+        edges: Tables of edges by the name of their relation.
         trained: The encoder of a trained model, if the tables hold new nodes; those of columns of
             edges are in ``trained_of_edges``, by relation.
         known_ids: Ids of the nodes that the model was trained on.
@@ -200,7 +190,7 @@ class CheckedTables:
     """
 
     nodes: Table
-    edges: Table | EdgeTables | None
+    edges: EdgeTables
     plan: TablePlan
     trained: TableEncoder | None = None
     known_ids: Sequence[str] = ()
@@ -257,27 +247,25 @@ class CheckedTables:
     @cached_property
     def relations(self) -> list[CheckedEdges]:
         """The tables of edges."""
-        (words, _), found = self.plan.missing_words(), []
-        tables, ids = (
-            name_tables(self.edges, self.plan.relation),
-            [*dict.fromkeys([*self.known_ids, *self.ids.values])],
-        )
-        for plan in self.plan.relations:
-            if plan.name in tables:
-                table = tables[plan.name].with_missing_words(words)
-                encoder = self.trained_of_edges.get(plan.name)
-                things = self.known_things.get(plan.name, ())
-                found.append(CheckedEdges(table, plan, ids, encoder, things))
-        return found
+        words, _ = self.plan.missing_words()
+        ids = [*dict.fromkeys([*self.known_ids, *self.ids.values])]
+        return [
+            CheckedEdges(
+                self.edges[plan.name].with_missing_words(words),
+                plan,
+                ids,
+                self.trained_of_edges.get(plan.name),
+                self.known_things.get(plan.name, ()),
+            )
+            for plan in self.plan.relations
+            if plan.name in self.edges
+        ]
 
     @property
     def encoded(self) -> list[tuple[Table, TableEncoder]]:
         """The tables with their encoders."""
-        pairs = [
-            (self.nodes, self.encoder),
-            *((each.table, each.encoder) for each in self.relations),
-        ]
-        return [(table, encoder) for table, encoder in pairs if encoder is not None]
+        of_edges = [(each.table, each.encoder) for each in self.relations if each.encoder]
+        return [(self.nodes, self.encoder), *of_edges]
 
 
 def merge_alike(problems: list[Problem]) -> list[Problem]:
@@ -286,17 +274,11 @@ def merge_alike(problems: list[Problem]) -> list[Problem]:
     for _, group in groupby(problems, key=lambda problem: (problem.kind, problem.file)):
         same = list(group)
         if len(same) > MAX_COLUMNS_SHOWN:
-            likewise = listed([show_name(each.column or "") for each in same[1:]])
+            likewise = few([show_name(each.column or "") for each in same[1:]])
             message = f"{same[0].message}; likewise columns {likewise}"
             same = [replace(same[0], message=message, count=sum(each.count for each in same))]
         merged += same
     return merged
-
-
-def listed(names: list[str]) -> str:
-    """Return ``a, b, c``; after ten names, the number of the others."""
-    more = f" and {len(names) - 10:,} more" * (len(names) > 10)
-    return ", ".join(names[:10]) + more
 
 
 def as_option(column: str) -> str:

@@ -32,6 +32,7 @@ WORKBOOK = ".xlsx"
 
 DELIMITERS = ",;\t|"
 _LINE_END = re.compile(rb"[\r\n]")
+_HAS_NUL = "has a NUL character; delete it, or write the table again, a text file as UTF-8"
 
 
 def read_table(source: Path | str | pd.DataFrame | Table, role: str) -> Table:
@@ -152,6 +153,9 @@ def _read_header(content: bytes, path: Path, name: str) -> tuple[str, list[str]]
     delimiter = max(rows, key=lambda delimiter: len(rows[delimiter]), default=",")
     if not any(map(str.strip, rows.get(delimiter, []))):
         raise BadInput(f"{name}, row 1 is empty; begin the file with a row of headers")
+    for header in rows[delimiter]:
+        if "\0" in header:
+            raise BadInput(f"{name}, row 1: {quote(header)} {_HAS_NUL}")
     return delimiter, rows[delimiter]
 
 
@@ -227,6 +231,10 @@ def make_table(
         texts[header] = _write_as_text(present).reindex(column.index, fill_value="").astype("str")
         if pd.api.types.is_numeric_dtype(present) and not pd.api.types.is_bool_dtype(present):
             typed.add(header)
+            continue
+        for row in np.flatnonzero(texts[header].str.contains("\0", regex=False))[:1]:
+            place = f"{name}, row {first_row + row}, column {header}"
+            raise BadInput(f"{place}: {quote(texts[header].iloc[row])} {_HAS_NUL}")
     return Table(name, pd.DataFrame(texts), first_row, encoding, frozenset(typed))
 
 

@@ -6,7 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import sparse
 
 from crossgcn.data.tables.kinds.base import MIN_SHARE_OF_KIND, ColumnEncoder, Inference, Wrong
@@ -97,6 +99,12 @@ class DateEncoder(ColumnEncoder):
         pairs = zip(self.parts, parts, strict=True)
         blocks = [encoder.encode_values(part)[part.codes] for encoder, part in pairs]
         return sparse.csr_array(sparse.hstack(blocks))
+
+    def read_back(self, x: NDArray[np.float32]) -> Distinct:
+        """Return the dates that features encode."""
+        days = self.parts[-1].read_back(x[:, -len(self.parts[-1].feature_names) :])
+        dates = pd.Series(pd.Timestamp(self.earliest) + pd.to_timedelta(days, unit="D"))
+        return Distinct.of(dates.dt.strftime(self.written).fillna(""))
 
     @property
     def number_columns(self) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ CODE_NAMES = {
 }
 
 MAX_DEVIATIONS = 5.0  # standardised numbers are clipped to this distance from the mean
+DIGITS = 5  # digits of the deviation to which numbers are read back from their features
 MAX_KNOTS = 201  # numbers whose ranks are saved; ranks between them are interpolated
 NUM_RANGES = 4  # approximate number of ranges of a column
 SLACK = 0.25  # largest distance of a bound from its quantile, as a share of a range
@@ -167,6 +168,15 @@ class NumberEncoder(ColumnEncoder):
         features[rows, -2] = np.nan_to_num(ranks).clip(-0.5, 0.5)
         features[rows, -1] = standard.clip(-MAX_DEVIATIONS, MAX_DEVIATIONS)
         return features
+
+    def read_back(self, x: NDArray[np.float32]) -> Floats:
+        """Return the numbers that features encode; those that were cut off are read from ranks."""
+        ranks, standard = x[:, -2:].astype(np.float64).T
+        digits = DIGITS - math.floor(math.log10(self.deviation))
+        numbers = np.round(self.mean + self.deviation * standard, digits)
+        by_rank = np.interp(ranks, self.ranks, self.known)
+        numbers = np.where(np.abs(standard) < MAX_DEVIATIONS, numbers, by_rank)
+        return np.where(x[:, : len(self.ranges)].any(axis=1), numbers, np.nan)
 
     @property
     def number_columns(self) -> tuple[str, ...]:
