@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from crossgcn.graph import SparseMatrix
 from crossgcn.graph.sparse_matrix import ModelInputs
 from crossgcn.kernels import cpu_loops
-from crossgcn.kernels.cpu_loops import ROWS_PER_CHUNK, call
-from crossgcn.kernels.reference import threshold
+from crossgcn.kernels.cpu_loops import ROWS_PER_CHUNK, call, drop
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.objective import Optimizer
@@ -235,11 +234,11 @@ class _Bias(_Operation):
         self.gradients = {parameter: self._grad}
 
     def forward(self, x: Array, key: Key | None) -> Array:
-        cpu_loops.add_bias(self._values, x)
+        x += self._values
         return x
 
     def backward(self, grad: Array, key: Key) -> Array:
-        cpu_loops.column_sums(grad, self._grad)
+        grad.sum(axis=0, out=self._grad)
         return grad
 
 
@@ -306,14 +305,6 @@ def _row_sums(matrix: Csr, dense: Array, out: Array) -> Array:
 
 def _csr(pattern: Any, values: Tensor) -> Csr:
     return pattern.row_offsets.numpy(), pattern.columns.numpy(), values.numpy()
-
-
-def drop(
-    data: Array, x: Array, out: Array, key: Key, p: float, *, site: int = 0, activate: bool = False
-) -> None:
-    """Apply dropout to ``data``; with ``activate``, also zero it where ``x`` is not positive."""
-    least, scale = np.uint32(threshold(p)), np.float32(1.0 / (1.0 - p))
-    call(cpu_loops.drop, out.size, data, x, out, *key, site, least, scale, activate)
 
 
 class CompiledAdam:
