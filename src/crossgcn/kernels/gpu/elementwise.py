@@ -7,6 +7,8 @@ at multiples of 16 bytes, so :func:`drop` pads rows with zeros where needed. Und
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -22,22 +24,12 @@ def cross(projections: Tensor, order_weights: Tensor, release: bool, first_is_on
     order = order_weights.numel()
     rows, channels = projections.size(0), projections.size(1) // order
     out = projections.new_empty(rows, channels)
-    block_rows, block_channels = _tile(channels, order)
+    grid, sizes = _tiles(rows, channels, order)
+    how = {"RELEASE": release, "FIRST_IS_ONE": first_is_one}
     if out.numel() > 0:
+        given = projections.contiguous(), order_weights.contiguous()
         with torch.cuda.device_of(projections):
-            _cross[(triton.cdiv(rows, block_rows), triton.cdiv(channels, block_channels))](
-                projections.contiguous(),
-                order_weights.contiguous(),
-                out,
-                rows,
-                CHANNELS=channels,
-                ORDER=order,
-                RELEASE=release,
-                FIRST_IS_ONE=first_is_one,
-                BLOCK_ROWS=block_rows,
-                BLOCK_CHANNELS=block_channels,
-                num_warps=4,
-            )
+            _cross[grid](*given, out, rows, **how, **sizes)
     return out
 
 
@@ -56,34 +48,27 @@ def cross_backward(
     order = order_weights.numel()
     rows, channels = gradient.shape
     out = torch.empty_like(projections, memory_format=torch.contiguous_format)
-    block_rows, block_channels = _tile(channels, order)
-    grid = (triton.cdiv(rows, block_rows), triton.cdiv(channels, block_channels))
+    grid, sizes = _tiles(rows, channels, order)
+    how = {"RELEASE": release, "FIRST_IS_ONE": first_is_one}
     sums = out.new_empty(order, grid[0] * grid[1], dtype=torch.float32)
     if out.numel() > 0:
+        given = gradient.contiguous(), projections.contiguous(), order_weights.contiguous()
+        how["WITH_ORDER_WEIGHTS"] = with_order_weights
         with torch.cuda.device_of(projections):
-            _cross_backward[grid](
-                gradient.contiguous(),
-                projections.contiguous(),
-                order_weights.contiguous(),
-                out,
-                sums,
-                rows,
-                CHANNELS=channels,
-                ORDER=order,
-                RELEASE=release,
-                FIRST_IS_ONE=first_is_one,
-                WITH_ORDER_WEIGHTS=with_order_weights,
-                BLOCK_ROWS=block_rows,
-                BLOCK_CHANNELS=block_channels,
-                num_warps=4,
-            )
+            _cross_backward[grid](*given, out, sums, rows, **how, **sizes)
     return out, sums.sum(dim=1).to(order_weights.dtype) if with_order_weights else None
 
 
-def _tile(channels: int, order: int) -> tuple[int, int]:
-    """Return rows and channels of a program; high orders need more registers, so fewer rows."""
+def _tiles(rows: int, channels: int, order: int) -> tuple[tuple[int, int], dict[str, Any]]:
+    """Return the grid of programs and their sizes; high orders need more registers, so fewer rows.
+
+    A program computes all orders of a tile of rows and channels.
+    """
     block_channels = min(triton.next_power_of_2(max(channels, 1)), 128)
-    return (1024 if order <= 4 else 512) // block_channels, block_channels
+    block_rows = (1024 if order <= 4 else 512) // block_channels
+    blocks = {"BLOCK_ROWS": block_rows, "BLOCK_CHANNELS": block_channels}
+    sizes = {"CHANNELS": channels, "ORDER": order, **blocks, "num_warps": 4}
+    return (triton.cdiv(rows, block_rows), triton.cdiv(channels, block_channels)), sizes
 
 
 @triton.jit
