@@ -249,10 +249,7 @@ class CrossHops(NodeClassifier):
         if self.plan.num_labels:
             if labels is None:
                 raise BadInput("this model sees the labels of neighbours: give labels")
-            prior = None if labels.prior is None else labels.prior.cpu()
-            shown = labels._replace(
-                values=labels.values.cpu(), known=labels.known.cpu(), prior=prior
-            )
+            shown = NeighbourLabels(*(None if each is None else each.cpu() for each in labels))
             columns = torch.cat([columns, hops.label_columns(shown)], dim=1)
         return standardise(columns.to(self.center.device), self.scale)
 
