@@ -192,7 +192,8 @@ def train_on_rows(
     torch.manual_seed(seed)
     model = build_model("cross-hops", (columns.size(1) - 1) // 2, 2, **config.model_settings())
     assert isinstance(model, CrossHops)
-    same = Scale(torch.zeros(columns.size(1)), torch.ones(columns.size(1)))
+    zeros = torch.zeros(columns.size(1))
+    same = Scale(zeros, zeros + 1, zeros - torch.inf, zeros + torch.inf)
     result = train_rows(model, HopRows([columns], same, y), split, config, seed=seed, device=device)
     assert result.test_accuracy is not None
     return result.test_accuracy

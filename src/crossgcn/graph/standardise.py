@@ -25,17 +25,16 @@ class Scale(NamedTuple):
 
     center: Tensor
     deviation: Tensor
-    low: Tensor | None = None
-    high: Tensor | None = None
+    low: Tensor
+    high: Tensor
 
     def narrow(self, kept: Tensor) -> Scale:
         """Return the standardisation of some of the columns."""
-        low, high = (None if each is None else each[kept] for each in (self.low, self.high))
-        return Scale(self.center[kept], self.deviation[kept], low, high)
+        return Scale(*(each[kept] for each in self))
 
 
 def fit_scale(columns: Tensor, num_features: int) -> Scale:
-    """Return the mean and the standard deviation of each column over all nodes.
+    """Return the mean and the standard deviation of each column over all nodes, without bounds.
 
     The first ``num_features`` columns, a node's own, are not scaled if their values are between
     -1 and 1 (flags, ranks). Standardising these would let the rarest flags dominate.
@@ -53,7 +52,9 @@ def fit_scale(columns: Tensor, num_features: int) -> Scale:
     deviation = np.where(is_constant, 1.0, np.maximum(deviation, _LEAST_DEVIATION))
     is_kept = (np.arange(mean.size) < num_features) & (largest <= 1)
     center, deviation = np.where(is_kept, 0.0, mean), np.where(is_kept, 1.0, deviation)
-    return Scale(torch.from_numpy(center).float(), torch.from_numpy(deviation).float())
+    center, deviation = (torch.from_numpy(each).float() for each in (center, deviation))
+    infinite = torch.full_like(center, torch.inf)
+    return Scale(center, deviation, -infinite, infinite)
 
 
 def fit_range(columns: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,12 +70,9 @@ def fit_range(columns: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
 
 def standardise(columns: Tensor, scale: Scale) -> Tensor:
     """Clip and standardise columns."""
-    center, deviation = scale.center.to(columns), scale.deviation.to(columns)
+    center, deviation, low, high = (each.to(columns) for each in scale)
     standard = (columns - center).div_(deviation)
-    if scale.low is None or scale.high is None:
-        return standard
-    low, high = ((each.to(columns) - center) / deviation for each in (scale.low, scale.high))
-    return standard.clamp_(low, high)
+    return standard.clamp_((low - center) / deviation, (high - center) / deviation)
 
 
 class HopRows:

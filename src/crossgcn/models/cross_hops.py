@@ -122,8 +122,7 @@ class CrossHops(NodeClassifier):
     def set_scale(self, scale: Scale, smoothing: Smoothing | None = None) -> None:
         """Set the standardisation of columns and the smoothing of means over neighbours."""
         for name, value in scale._asdict().items():
-            if value is not None:
-                getattr(self, name).copy_(value)
+            getattr(self, name).copy_(value)
         if smoothing is not None:
             self.prior.copy_(smoothing.prior)
             self.strength.copy_(smoothing.strength)

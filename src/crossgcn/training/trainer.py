@@ -169,9 +169,9 @@ class Trainer:
             labels = hops.label_columns(self._neighbour_labels(split))
             parts.append(labels)
             scales.append(fit_scale(labels, 0))
-        bounds = [fit_range(part, split.train) for part in parts]
-        bounded = [(*each[:2], *bound) for each, bound in zip(scales, bounds, strict=True)]
-        scale = Scale(*map(torch.cat, zip(*bounded, strict=True)))
+        ranges = zip(*(fit_range(part, split.train) for part in parts), strict=True)
+        center, deviation, *_ = map(torch.cat, zip(*scales, strict=True))
+        scale = Scale(center, deviation, *map(torch.cat, ranges))
         model.set_scale(scale, hops.smoothing)
         return HopRows(parts, scale, self.y)
 
