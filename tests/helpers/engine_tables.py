@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.drawn_tables import draw_tables
+from crossgcn.data.relations import relations_of
 from crossgcn.data.tables.graph import load_tables
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.graph.hop_file import HopTable
@@ -33,7 +34,7 @@ def largest_difference(table: HopTable, nodes: Path, edges: Path, **how: Any) ->
     order = torch.tensor([place[node_id] for node_id in table.ids])
     assert torch.equal(table.data.y, tables.data.y[order])
     data = tables.data
-    computed = HopColumns(data.x, data.edge_index, data.get("edge_weight"), **how)
+    computed = HopColumns(data.x, relations_of(data), **how)
     assert isinstance(computed.without_labels, Tensor)
     expected = computed.without_labels[order]
     difference = (columns_of(table) - expected).abs() / expected.abs().clamp(min=1)
