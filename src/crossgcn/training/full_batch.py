@@ -141,7 +141,7 @@ class FullBatchStep(Step):
             return None
         from crossgcn.training.compiled_network import CompiledNetwork
 
-        return CompiledNetwork(self.model, inputs, labels, self.config.weight_decay)
+        return CompiledNetwork(self.model, inputs, labels)
 
     def read(self, nodes: Tensor) -> tuple[ModelInputs, Tensor]:
         """Return the arguments with which the model scores some nodes, and the nodes' labels."""

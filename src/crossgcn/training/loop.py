@@ -29,7 +29,7 @@ from crossgcn.training.metrics import (
     positive_class,
     selecting_metric,
 )
-from crossgcn.training.objective import Optimizer, compute_loss, order_weight_penalty
+from crossgcn.training.objective import Optimizer, compute_loss
 
 _EPOCHS_PER_WAIT = 25
 """Epochs of a CUDA graph that are queued before the loop waits for them."""
@@ -133,16 +133,12 @@ class Step(ABC):
         """
         self.model.train()
         with multiplying_in(self.config.precision, self.device):
-            outputs = [self.model(*inputs)]
-            gradients = [grad_of(outputs[0].detach())]
-            penalty = order_weight_penalty(self.model, self.config.weight_decay)
-            if penalty is not None:
-                outputs.append(penalty)
-                gradients.append(torch.ones_like(penalty))
-            weight_gradients = torch.autograd.grad(
-                outputs, self.optimizer.weights, gradients, allow_unused=True
+            scores = self.model(*inputs)
+            gradient = grad_of(scores.detach())
+            gradients = torch.autograd.grad(
+                scores, self.optimizer.weights, gradient, allow_unused=True
             )
-        self.optimizer.step(weight_gradients)
+        self.optimizer.step(gradients)
 
     def release(self) -> None:
         """Free all memory that only training needs; no epoch follows."""
