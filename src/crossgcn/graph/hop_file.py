@@ -29,7 +29,7 @@ from crossgcn.data.engines import load_engine_tables
 from crossgcn.data.features import FeatureSpace, Preprocess
 from crossgcn.data.files import replacing
 from crossgcn.data.graph import ROLE_NAMES
-from crossgcn.data.relations import Relation, join_edges, relations_of, shape_of
+from crossgcn.data.relations import Relation, join_edges, relations_of
 from crossgcn.data.tables.graph import (
     TableGraph,
     describe_encoding,
@@ -39,7 +39,7 @@ from crossgcn.data.tables.graph import (
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.read import PARQUET, reporting_damage
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.graph.hops import HopColumns, HopPlan, as_tuples, named
+from crossgcn.graph.hops import HopColumns, HopPlan, named
 
 KEY, CHECKSUM = b"crossgcn", b"crossgcn sha256"
 """Keys of the schema's metadata: the description of the columns, and its SHA-256."""
@@ -66,8 +66,7 @@ class HopTable(TableGraph):
     @property
     def columns(self) -> HopPlan:
         """The columns of each node in the file."""
-        shape = as_tuples(shape_of(relations_of(self.data)))
-        return HopPlan(len(self.encoder.space), self.hops, **shape)
+        return HopPlan.of(len(self.encoder.space), self.hops, relations_of(self.data))
 
 
 def write_hops(

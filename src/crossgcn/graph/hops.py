@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -62,6 +62,13 @@ class HopPlan:
     def __post_init__(self) -> None:
         if self.hops < 0:
             raise BadInput(f"hops is {self.hops}; give 0 for own columns alone, or more")
+
+    @classmethod
+    def of(cls, num_features: int, hops: int, relations: Sequence[Relation]) -> HopPlan:
+        """Return the columns of nodes in a graph with these relations."""
+        shape = shape_of(relations)  # lists, as in JSON
+        tuples = {key: tuple(v) if isinstance(v, list) else v for key, v in shape.items()}
+        return cls(num_features, hops, **tuples)
 
     @property
     def sides(self) -> tuple[tuple[int, str], ...]:
@@ -175,7 +182,7 @@ class HopColumns:
         smoothing: Smoothing | None = None,
         device: torch.device | None = None,
     ) -> None:
-        self.plan = HopPlan(x.size(1), hops, **as_tuples(shape_of(relations)))
+        self.plan = HopPlan.of(x.size(1), hops, relations)
         of_sides = [
             _flip(relations[number]) if side == "out-" else relations[number]
             for number, side in self.plan.sides
@@ -220,11 +227,6 @@ class HopColumns:
     def with_labels(self, labels: NeighbourLabels) -> Tensor:
         """Return all columns, with the labels of neighbours, on the CPU."""
         return torch.cat([self.without_labels.cpu(), self.label_columns(labels)], dim=1)
-
-
-def as_tuples(shape: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a plan, with tuples instead of the lists of JSON."""
-    return {key: tuple(each) if isinstance(each, list) else each for key, each in shape.items()}
 
 
 def _join(relation: str) -> str:

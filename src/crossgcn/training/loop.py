@@ -20,7 +20,7 @@ from crossgcn.errors import WorkFailed
 from crossgcn.layers import FeatureDropout
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
-from crossgcn.training.device import WARM_UPS, capture, multiplying_in
+from crossgcn.training.device import WARM_UPS, capture, check_precision, multiplying_in
 from crossgcn.training.metrics import (
     METRICS,
     check_defined,
@@ -109,6 +109,7 @@ class Step(ABC):
     def __init__(self, model: NodeClassifier, config: RunConfig, seed: int) -> None:
         self.model, self.config, self.seed = model, config, seed
         self.device = next(model.parameters()).device
+        check_precision(config.precision, self.device)
         self.count = torch.zeros((), dtype=torch.long, device=self.device)
         self.optimizer = Optimizer(model, config.learning_rate, config.weight_decay)
         self._dropouts = [each for each in model.modules() if isinstance(each, FeatureDropout)]

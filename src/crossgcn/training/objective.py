@@ -109,7 +109,7 @@ def training_weights(
 
 
 class Optimizer:
-    r"""PyTorch's fused Adam, with weight decay of matrices; frozen weights are left out.
+    r"""PyTorch's fused Adam, with weight decay (NOTE[D5]); frozen weights are left out.
 
     Order weights decay from the second on, because :math:`\alpha_1` is not trained.
 

@@ -19,7 +19,6 @@ from crossgcn.training.config import RunConfig
 from crossgcn.training.device import (
     can_be_recorded,
     capture,
-    check_precision,
     choose_device,
     enough_memory,
     runs_plain_code,
@@ -66,7 +65,6 @@ def train_rows(
         Diverged: When a loss, or a selected weight, is not finite.
     """
     device = choose_device(device)
-    check_precision(config.precision, device)
     batch_size = config.batch_size or split.train.numel()
     sizes = f"a batch of {batch_size:,} rows of {rows.num_columns:,} columns"
     with enough_memory(sizes, device, "lower batch_size"):

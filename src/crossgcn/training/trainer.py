@@ -20,7 +20,7 @@ from crossgcn.data.relations import Relation, relations_of, shape_of
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.hops import HopColumns, HopPlan, RelationNames, as_tuples, named
+from crossgcn.graph.hops import HopColumns, HopPlan, RelationNames, named
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.graph.standardise import HopRows, Scale, fit_range, fit_scale
 from crossgcn.models.catalogue import build_model
@@ -335,8 +335,7 @@ def _fits_on(device: torch.device, data: Data, hops: int) -> bool:
         return False
     num_nodes, num_features = data.x.shape
     relations = relations_of(data)
-    shape = as_tuples(shape_of(relations))
-    columns = 4 * num_nodes * HopPlan(num_features, hops, **shape).num_columns
+    columns = 4 * num_nodes * HopPlan.of(num_features, hops, relations).num_columns
     edges = 32 * sum(each.edge_index.size(1) for each in relations)
     return bool(_COPIES * columns + edges <= _SHARE * torch.cuda.mem_get_info(device)[0])
 
