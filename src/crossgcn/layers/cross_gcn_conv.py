@@ -201,11 +201,6 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
         return type(self.aggr_module) is SumAggregation
 
     @property
-    def capturable(self) -> bool:
-        """Whether a CUDA graph can record this layer; false if that is unknown."""
-        return self.sums_neighbours
-
-    @property
     def _is_linear(self) -> bool:
         """Whether the aggregation commutes with a projection."""
         return type(self.aggr_module) in (SumAggregation, MeanAggregation)

@@ -231,13 +231,12 @@ def multiply(
     *,
     turn_left: bool = False,
     turn_right: bool = False,
-    shape: ProductShape | None = None,
 ) -> Tensor:
     """Multiply two matrices; ``turn_left`` and ``turn_right`` transpose a factor first."""
     rows, terms = left.high.shape[::-1] if turn_left else left.high.shape
     columns = right.high.size(0 if turn_right else 1)
     exact = left.low is not None
-    shape = shape or shape_of(rows, columns, terms, exact, turn_left, turn_right)
+    shape = shape_of(rows, columns, terms, exact, turn_left, turn_right)
     if left.high.is_cuda:
         device: Any = torch.cuda.get_device_properties(left.high.device)
         shape = shape.within(device.shared_memory_per_block_optin, exact)
