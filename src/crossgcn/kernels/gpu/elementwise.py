@@ -43,14 +43,15 @@ def cross_backward(
 ) -> tuple[Tensor, Tensor | None]:
     """Return the gradients of :func:`cross`; those of the order weights only if asked for.
 
-    They are computed as in :func:`crossgcn.kernels.cpu_loops.cross_backward`.
+    They are computed as in :func:`crossgcn.kernels.cpu_loops.cross_backward`. The gradient of the
+    first order weight, which is never trained, is 0.
     """
     order = order_weights.numel()
     rows, channels = gradient.shape
     out = torch.empty_like(projections, memory_format=torch.contiguous_format)
     grid, sizes = _tiles(rows, channels, order)
     how = {"RELEASE": release, "FIRST_IS_ONE": first_is_one}
-    sums = out.new_empty(order, grid[0] * grid[1], dtype=torch.float32)
+    sums = out.new_zeros(order, grid[0] * grid[1], dtype=torch.float32)
     if out.numel() > 0:
         given = gradient.contiguous(), projections.contiguous(), order_weights.contiguous()
         how["WITH_ORDER_WEIGHTS"] = with_order_weights
@@ -129,7 +130,6 @@ def _cross_backward(
     parts = []
     before = []
     hidden = tl.full((BLOCK_ROWS, BLOCK_CHANNELS), 1.0, dtype=tl.float32)
-    first = tl.zeros((BLOCK_ROWS, BLOCK_CHANNELS), dtype=tl.float32)
     # This program writes one sum per order, into its own column.
     num_programs = tl.num_programs(0) * tl.num_programs(1)
     own_sum = sums + tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)
@@ -138,17 +138,8 @@ def _cross_backward(
         parts += [part]
         before += [hidden]
         hidden *= part
-        first += part
         if WITH_ORDER_WEIGHTS and k > 0:
             tl.store(own_sum + k * num_programs, tl.sum(grad * hidden))
-    if WITH_ORDER_WEIGHTS:
-        if FIRST_IS_ONE:
-            first_sum = 0.0
-        elif RELEASE:
-            first_sum = tl.sum(grad * first)
-        else:
-            first_sum = tl.sum(grad * parts[0])
-        tl.store(own_sum, first_sum)
 
     first_weight = 1.0 if FIRST_IS_ONE else tl.load(order_weights).to(tl.float32)
     suffix = tl.zeros((BLOCK_ROWS, BLOCK_CHANNELS), dtype=tl.float32)
