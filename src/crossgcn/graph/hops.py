@@ -67,8 +67,9 @@ class HopPlan:
     def of(cls, num_features: int, hops: int, relations: Sequence[Relation]) -> HopPlan:
         """Return the columns of nodes in a graph with these relations."""
         shape = shape_of(relations)  # lists, as in JSON
-        tuples = {key: tuple(v) if isinstance(v, list) else v for key, v in shape.items()}
-        return cls(num_features, hops, **tuples)
+        for key, value in shape.items():
+            shape[key] = tuple(value) if isinstance(value, list) else value
+        return cls(num_features, hops, **shape)
 
     @property
     def sides(self) -> tuple[tuple[int, str], ...]:

@@ -52,9 +52,9 @@ def fit_scale(columns: Tensor, num_features: int) -> Scale:
     deviation = np.where(is_constant, 1.0, np.maximum(deviation, _LEAST_DEVIATION))
     is_kept = (np.arange(mean.size) < num_features) & (largest <= 1)
     center, deviation = np.where(is_kept, 0.0, mean), np.where(is_kept, 1.0, deviation)
-    center, deviation = (torch.from_numpy(each).float() for each in (center, deviation))
-    infinite = torch.full_like(center, torch.inf)
-    return Scale(center, deviation, -infinite, infinite)
+    means, deviations = (torch.from_numpy(each).float() for each in (center, deviation))
+    infinite = torch.full_like(means, torch.inf)
+    return Scale(means, deviations, -infinite, infinite)
 
 
 def fit_range(columns: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:

@@ -248,8 +248,8 @@ class CrossHops(NodeClassifier):
         if self.plan.num_labels:
             if labels is None:
                 raise BadInput("this model sees the labels of neighbours: give labels")
-            shown = NeighbourLabels(*(None if each is None else each.cpu() for each in labels))
-            columns = torch.cat([columns, hops.label_columns(shown)], dim=1)
+            on_cpu: Any = (None if each is None else each.cpu() for each in labels)
+            columns = torch.cat([columns, hops.label_columns(NeighbourLabels(*on_cpu))], dim=1)
         return standardise(columns.to(self.center.device), self.scale)
 
     def forward(  # type: ignore[override]
