@@ -23,7 +23,7 @@ from crossgcn.graph.neighbourhood import (
     Smoothing,
     neighbour_labels,
 )
-from crossgcn.graph.standardise import fit_range, fit_scale, standardise
+from crossgcn.graph.standardise import fit_scale, standardise
 
 
 def to_csr(x: Tensor) -> Tensor:
@@ -264,8 +264,7 @@ def test_without_hops_there_are_own_columns_alone() -> None:
 
 def test_values_beyond_those_of_the_training_nodes_are_cut() -> None:
     columns = torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [9.0, -7.0]])
-    low, high = fit_range(columns, torch.tensor([0, 1, 2]))
-    scale = fit_scale(columns, 0)._replace(low=low, high=high)
+    scale = fit_scale(columns, 0).with_range_of(columns, torch.tensor([0, 1, 2]))
     expected = columns.clone()
     expected[3] = torch.tensor([0.0, 1.0])
     found = standardise(columns, scale)

@@ -32,6 +32,16 @@ class Scale(NamedTuple):
         """Return the standardisation of some of the columns."""
         return Scale(*(each[kept] for each in self))
 
+    def with_range_of(self, columns: Tensor, nodes: Tensor) -> Scale:
+        """Return the standardisation with the least and largest values of some nodes as bounds."""
+        bounds = [
+            torch.aminmax(columns[part.to(columns.device)], dim=0)
+            for part in torch.split(nodes, _ROWS_AT_ONCE)
+        ]
+        low = torch.stack([each.min for each in bounds]).amin(0)
+        high = torch.stack([each.max for each in bounds]).amax(0)
+        return self._replace(low=low.cpu(), high=high.cpu())
+
 
 def fit_scale(columns: Tensor, num_features: int) -> Scale:
     """Return the mean and the standard deviation of each column over all nodes, without bounds.
@@ -55,17 +65,6 @@ def fit_scale(columns: Tensor, num_features: int) -> Scale:
     means, deviations = (torch.from_numpy(each).float() for each in (center, deviation))
     infinite = torch.full_like(means, torch.inf)
     return Scale(means, deviations, -infinite, infinite)
-
-
-def fit_range(columns: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the least and the largest value of each column among some nodes."""
-    bounds = [
-        torch.aminmax(columns[part.to(columns.device)], dim=0)
-        for part in torch.split(nodes, _ROWS_AT_ONCE)
-    ]
-    low = torch.stack([each.min for each in bounds]).amin(0)
-    high = torch.stack([each.max for each in bounds]).amax(0)
-    return low.cpu(), high.cpu()
 
 
 def standardise(columns: Tensor, scale: Scale) -> Tensor:
