@@ -17,6 +17,7 @@ from torch_geometric.data import Data
 from benchmarks.harness import Check, relative_error
 from benchmarks.peers import PeerTraining, Precision, order_of, product_precision
 from crossgcn import PreparedGraph, RunConfig, Split, build_model
+from crossgcn.data.relations import as_relation
 from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.standardise import HopRows, Scale
 from crossgcn.models.cross_hops import CrossHops
@@ -172,9 +173,8 @@ def _first_gradients(step: FullBatchStep) -> list[list[Tensor]]:
 
 def hop_columns(x: Tensor, edge_index: Tensor, device: str) -> Tensor:
     """Return the columns of every node and its neighbourhood of two hops, on the device."""
-    columns = HopColumns(x, edge_index, hops=2, device=torch.device(device)).without_labels
-    assert isinstance(columns, Tensor)
-    return columns
+    relations = [as_relation(edge_index)]
+    return HopColumns(x, relations, hops=2, device=torch.device(device)).without_labels
 
 
 def train_on_rows(
@@ -192,7 +192,8 @@ def train_on_rows(
     torch.manual_seed(seed)
     model = build_model("cross-hops", (columns.size(1) - 1) // 2, 2, **config.model_settings())
     assert isinstance(model, CrossHops)
-    same = Scale(torch.zeros(columns.size(1)), torch.ones(columns.size(1)))
+    zeros = torch.zeros(columns.size(1))
+    same = Scale(zeros, zeros + 1, zeros - torch.inf, zeros + torch.inf)
     result = train_rows(model, HopRows([columns], same, y), split, config, seed=seed, device=device)
     assert result.test_accuracy is not None
     return result.test_accuracy

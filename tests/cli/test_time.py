@@ -12,6 +12,7 @@ import torch
 from conftest_fixtures import Command, result_of
 
 from crossgcn import TableChoices, load_tables
+from crossgcn.data.relations import relations_of
 from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.neighbourhood import Neighbourhood, SharedThings, neighbour_labels
 
@@ -86,7 +87,7 @@ def test_labels_of_earlier_neighbours_equal_a_slow_twin(tables: tuple[Path, Path
     data = load_tables(*tables, choices).data
     known = np.flatnonzero(np.arange(len(data.y)) % 3 > 0)
     labels = neighbour_labels(data.y, torch.from_numpy(known), 2, data.node_time)
-    found = HopColumns(data.x, data.edge_index).label_columns(labels).numpy()
+    found = HopColumns(data.x, relations_of(data)).label_columns(labels).numpy()
     year, bought = data.node_time.numpy(), data.y.numpy()
     near: dict[int, list[int]] = {node: [] for node in range(len(year))}
     for source, target in data.edge_index.t().tolist():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conftest_fixtures import Command, result_of
 
+from crossgcn.data.relations import relations_of
 from crossgcn.experiments.predict import score_nodes
 from crossgcn.experiments.run_folder import open_run
 from crossgcn.graph.hops import HopColumns
@@ -29,7 +30,7 @@ def test_onnxruntime_computes_the_scores_of_predict(crossgcn: Command, order: in
     assert isinstance(model, CrossHops)
     labels = run.labels(model)
     assert labels is not None
-    hops = HopColumns(data.x, data.edge_index, smoothing=model.smoothing)
+    hops = HopColumns(data.x, relations_of(data), smoothing=model.smoothing)
     columns = hops.with_labels(labels)[:, model.is_read].double().numpy()
     session = runtime.InferenceSession("score.onnx", providers=["CPUExecutionProvider"])
     names = session.get_modelmeta().custom_metadata_map

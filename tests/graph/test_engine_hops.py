@@ -111,7 +111,7 @@ def test_integers_are_ids_of_directed_edges(kind: Literal["int64", "uint64"]) ->
     assert [*table.ids] == [*map(str, nodes["id"])]
     data = table.data
     assert data.directed and table.hops == 3
-    expected = HopColumns(data.x, data.edge_index, data.edge_weight, hops=3, directed=True)
+    expected = HopColumns(data.x, relations_of(data), hops=3)
     torch.testing.assert_close(
         columns_of(table), expected.without_labels, rtol=1e-6, atol=1e-6, check_stride=False
     )

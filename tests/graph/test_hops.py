@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from statistics import mean, pvariance, variance
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from crossgcn.data.features import csr_tensor
+from crossgcn.data.relations import as_relation
 from crossgcn.errors import BadInput
 from crossgcn.graph.hops import HopColumns, HopPlan, RelationNames
 from crossgcn.graph.neighbourhood import (
@@ -21,12 +23,23 @@ from crossgcn.graph.neighbourhood import (
     Smoothing,
     neighbour_labels,
 )
-from crossgcn.graph.standardise import fit_range, fit_scale, standardise
+from crossgcn.graph.standardise import fit_scale, standardise
 
 
 def to_csr(x: Tensor) -> Tensor:
     matrix = csr_array(x.numpy())
     return csr_tensor(matrix.indptr, matrix.indices, matrix.data, (x.size(0), x.size(1)))
+
+
+def columns_of(
+    x: Tensor,
+    edges: Tensor,
+    weights: Tensor | None = None,
+    *,
+    directed: bool = False,
+    **how: Any,
+) -> HopColumns:
+    return HopColumns(x, [as_relation(edges, weights, directed)], **how)
 
 
 def slow_columns(
@@ -111,7 +124,7 @@ def test_columns_are_the_written_out_sums(
     prior = [float(data.draw(st.integers(-2, 2))) for _ in range(2)]
     strengths = [float(data.draw(st.integers(0, 9))) for _ in range(plan.num_blocks)]
     smoothing = Smoothing(torch.tensor(prior), torch.tensor(strengths))
-    columns = HopColumns(*source, hops=hops, directed=directed, smoothing=smoothing)
+    columns = columns_of(*source, hops=hops, directed=directed, smoothing=smoothing)
     found = columns.with_labels(NeighbourLabels(values, is_known))
     expected = torch.tensor(slow_columns(x, weights, hops, known, directed, prior, strengths))
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
@@ -127,9 +140,9 @@ def test_columns_are_the_same_bits_with_little_memory(
 ) -> None:
     torch.manual_seed(0)
     graph = torch.randn(300, 20), torch.randint(300, (2, 2000)), torch.rand(2000)
-    expected = HopColumns(*graph, directed=directed).without_labels
+    expected = columns_of(*graph, directed=directed).without_labels
     monkeypatch.setattr("crossgcn.graph.neighbourhood._COPY_BYTES", room)
-    found = HopColumns(*graph, directed=directed).without_labels
+    found = columns_of(*graph, directed=directed).without_labels
     assert torch.equal(found, expected)
 
 
@@ -158,7 +171,7 @@ def test_no_column_depends_on_the_own_label_nor_on_labels_outside_training() -> 
     num_nodes = 30
     edges = torch.randint(num_nodes, (2, 90))
     source = (torch.rand(num_nodes, 2), torch.cat([edges, edges.flip(0)], dim=1))
-    columns, train = HopColumns(*source), torch.arange(0, num_nodes, 2)
+    columns, train = columns_of(*source), torch.arange(0, num_nodes, 2)
     y = torch.randint(3, (num_nodes,))
     before = columns.with_labels(neighbour_labels(y, train, 3))
     for node in range(num_nodes):
@@ -180,7 +193,7 @@ def test_standardised_columns_of_neighbourhoods_have_mean_0_and_deviation_1() ->
     torch.manual_seed(1)
     x = torch.cat([(torch.rand(200, 3) < 0.2).float(), 1000 * torch.randn(200, 1)], dim=1)
     source = (x, torch.randint(200, (2, 900)))
-    columns = HopColumns(
+    columns = columns_of(
         *source, smoothing=Smoothing(torch.zeros(4), torch.zeros(2))
     ).without_labels
     scaled = standardise(columns, fit_scale(columns, 4))
@@ -213,7 +226,7 @@ def test_means_are_smoothed_as_much_as_neighbours_differ(alike: float) -> None:
     near: list[list[int]] = [[] for _ in range(num_nodes)]
     for u, v in edges.T.tolist():
         near[v] += [u] if u != v else []
-    smoothing = HopColumns(x, edges, hops=1).smoothing
+    smoothing = columns_of(x, edges, hops=1).smoothing
     torch.testing.assert_close(smoothing.prior, x.mean(0))
     assert float(smoothing.strength) == pytest.approx(slow_strength(x, near), rel=1e-4)
     least, most = {0.0: (30, 100), 0.5: (2, 8), 0.95: (0.5, 2)}[alike]
@@ -224,7 +237,7 @@ def test_sparse_features_have_the_columns_of_dense_ones() -> None:
     torch.manual_seed(2)
     x = (torch.rand(60, 5) < 0.2).float() * torch.rand(60, 5)
     edges = torch.randint(60, (2, 200))
-    dense, sparse = HopColumns(x, edges), HopColumns(to_csr(x), edges)
+    dense, sparse = columns_of(x, edges), columns_of(to_csr(x), edges)
     assert torch.equal(sparse.without_labels, dense.without_labels)
     assert all(map(torch.equal, sparse.smoothing, dense.smoothing))
 
@@ -235,14 +248,14 @@ def test_columns_have_gradients_for_features() -> None:
     smoothing = Smoothing(torch.zeros(3), torch.tensor([0.5, 2.0]))
 
     def columns(x: Tensor) -> Tensor:
-        return HopColumns(x, edges, smoothing=smoothing).without_labels
+        return columns_of(x, edges, smoothing=smoothing).without_labels
 
     assert torch.autograd.gradcheck(columns, x.requires_grad_())
 
 
 def test_without_hops_there_are_own_columns_alone() -> None:
     x, edges = torch.randn(5, 3), torch.tensor([[0, 1], [1, 0]])
-    columns = HopColumns(x, edges, hops=0)
+    columns = columns_of(x, edges, hops=0)
     assert columns.plan.name_columns(["a", "b", "c"]) == ["a", "b", "c"]
     torch.testing.assert_close(columns.without_labels, x)
     with pytest.raises(BadInput, match="hops is -1; give 0 for own columns alone, or more"):
@@ -251,8 +264,7 @@ def test_without_hops_there_are_own_columns_alone() -> None:
 
 def test_values_beyond_those_of_the_training_nodes_are_cut() -> None:
     columns = torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [9.0, -7.0]])
-    low, high = fit_range(columns, torch.tensor([0, 1, 2]))
-    scale = fit_scale(columns, 0)._replace(low=low, high=high)
+    scale = fit_scale(columns, 0).with_range_of(columns, torch.tensor([0, 1, 2]))
     expected = columns.clone()
     expected[3] = torch.tensor([0.0, 1.0])
     found = standardise(columns, scale)

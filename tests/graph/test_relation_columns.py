@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
 from crossgcn.data.graph import canonical_graph, read_graph, save_graph
-from crossgcn.data.relations import Relation, shape_of
+from crossgcn.data.relations import Relation
 from crossgcn.errors import BadInput
-from crossgcn.graph.hops import HopColumns, HopPlan, RelationNames, as_tuples, named
+from crossgcn.graph.hops import HopColumns, HopPlan, RelationNames, named
 from crossgcn.graph.neighbourhood import NeighbourLabels, SharedThings, Smoothing
 
 Floats = NDArray[np.float64]
@@ -133,7 +134,7 @@ def test_columns_are_the_dense_sums(seed: int, kinds: list[str], hops: int) -> N
         Data(x=torch.from_numpy(x), relations=tuple(relations), y=torch.zeros(count))
     )
     given = data.get("relations") or (Relation("neighbours", data.edge_index),)
-    plan = HopPlan(2, hops, 1, **as_tuples(shape_of(given)))
+    plan = replace(HopPlan.of(2, hops, given), num_labels=1)
     strength = torch.from_numpy(random.integers(0, 5, plan.num_blocks)).double()
     smoothing = Smoothing(torch.tensor([0.5, -1.0]), strength)
     columns = HopColumns(torch.from_numpy(x), given, hops=hops, smoothing=smoothing)

@@ -48,7 +48,7 @@ def largest_difference(
     order = torch.tensor([place[node_id] for node_id in table.ids])
     assert torch.equal(table.data.y, tables.data.y[order])
     data = tables.data
-    computed = HopColumns(data.x, data.edge_index, data.get("edge_weight"))
+    computed = HopColumns(data.x, relations_of(data))
     assert isinstance(computed.without_labels, Tensor)
     expected = computed.without_labels[order]
     difference = (columns_of(table) - expected).abs() / expected.abs().clamp(min=1)

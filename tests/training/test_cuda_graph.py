@@ -91,7 +91,8 @@ def train_on_rows(
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(600, 7, generator=generator)
     y = x[:, 0] * x[:, 1] + x[:, 2]
-    same = Scale(torch.zeros(7), torch.ones(7))
+    zeros = torch.zeros(7)
+    same = Scale(zeros, zeros + 1, zeros - torch.inf, zeros + torch.inf)
     labels = y if target == "number" else (y > 0).long()
     split = Split(torch.arange(450), torch.arange(450, 520), torch.arange(520, 600))
     torch.manual_seed(0)

@@ -18,7 +18,7 @@ from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
 from crossgcn.training.full_batch import FullBatchStep
 from crossgcn.training.loop import Diverged, EpochMetrics, TrainedModel
-from crossgcn.training.objective import Optimizer, order_weight_penalty
+from crossgcn.training.objective import Optimizer
 
 OF_GRAPHS = [name for name, preset in PRESETS.items() if preset.inputs != "hops"]
 """Models that are trained over a whole graph; the others read rows of columns."""
@@ -98,9 +98,7 @@ def test_training_on_the_receptive_field_is_training_on_the_graph(
         scores = model(x, data.edge_index)
         loss = cross_entropy(scores[split.train], data.y[split.train])
         assert metrics.train_loss == pytest.approx(loss.item(), rel=1e-4)
-        penalty = order_weight_penalty(model, 5e-4)
-        total = loss if penalty is None else loss + penalty
-        optimizer.step(torch.autograd.grad(total, optimizer.weights, allow_unused=True))
+        optimizer.step(torch.autograd.grad(loss, optimizer.weights, allow_unused=True))
         with torch.no_grad():
             scores = model(x, data.edge_index)
         validation = cross_entropy(scores[split.validation], data.y[split.validation])

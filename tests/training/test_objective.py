@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from crossgcn.models.catalogue import PRESETS, build_model
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.full_batch import lay_out_weights
-from crossgcn.training.objective import Optimizer, compute_loss, order_weight_penalty
+from crossgcn.training.objective import Optimizer, compute_loss
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in PRESETS if not name.endswith("hops")),
@@ -73,21 +73,12 @@ def test_training_minimises_the_loss_and_half_the_decayed_norm(
     optimizer = Optimizer(model, 0.02, 0.1)
     for _ in range(6):
         loss = cross_entropy(model(data.x, data.edge_index), data.y)
-        penalty = order_weight_penalty(model, 0.1)
-        total = loss if penalty is None else loss + penalty
-        optimizer.step(torch.autograd.grad(total, optimizer.weights, allow_unused=True))
+        optimizer.step(torch.autograd.grad(loss, optimizer.weights, allow_unused=True))
     adam_by_hand(twin, data, 0.02, 0.1, steps=6)
     for (label, ours), theirs in zip(model.named_parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11, msg=label)
         if label.endswith("order_weights"):
             assert ours[0] == 1.0
-
-
-def test_without_decay_or_crosses_there_is_no_penalty() -> None:
-    assert order_weight_penalty(make("cross-gcn-release", 5), 0.0) is None
-    assert order_weight_penalty(make("cross-gcn", 5), 1.0) is None
-    single = build_model("cross-gcn", 24, 3, order=1, order_weights="learned")
-    assert order_weight_penalty(single, 5e-4) is None
 
 
 @given(

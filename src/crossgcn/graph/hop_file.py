@@ -29,7 +29,7 @@ from crossgcn.data.engines import load_engine_tables
 from crossgcn.data.features import FeatureSpace, Preprocess
 from crossgcn.data.files import replacing
 from crossgcn.data.graph import ROLE_NAMES
-from crossgcn.data.relations import Relation, join_edges, relations_of, shape_of
+from crossgcn.data.relations import Relation, join_edges, relations_of
 from crossgcn.data.tables.graph import (
     TableGraph,
     describe_encoding,
@@ -39,7 +39,7 @@ from crossgcn.data.tables.graph import (
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.data.tables.read import PARQUET, reporting_damage
 from crossgcn.errors import BadInput, WorkFailed
-from crossgcn.graph.hops import HopColumns, HopPlan, as_tuples, named
+from crossgcn.graph.hops import HopColumns, HopPlan, named
 
 KEY, CHECKSUM = b"crossgcn", b"crossgcn sha256"
 """Keys of the schema's metadata: the description of the columns, and its SHA-256."""
@@ -66,8 +66,7 @@ class HopTable(TableGraph):
     @property
     def columns(self) -> HopPlan:
         """The columns of each node in the file."""
-        shape = as_tuples(shape_of(relations_of(self.data)))
-        return HopPlan(len(self.encoder.space), self.hops, **shape)
+        return HopPlan.of(len(self.encoder.space), self.hops, relations_of(self.data))
 
 
 def write_hops(
@@ -188,26 +187,14 @@ def _list_neighbours(table: HopTable) -> pa.Table:
         # Directed edges are sorted by target, others by source.
         near, nodes = each.edge_index.numpy()[:: 1 if each.directed else -1]
         starts = np.searchsorted(nodes, np.arange(len(table.ids) + 1))
-        cells = {_rows_of(each.name): near.astype(np.int32)}
+        cells = {f"rows of {each.name}": near.astype(np.int32)}
         if each.edge_weight is not None:
-            cells[_weights_of(each.name)] = each.edge_weight.numpy()
+            cells[f"weights of {each.name}"] = each.edge_weight.numpy()
         for place, name in enumerate(each.space.names):
-            cells[_edges_of(each.name, name)] = each.edge_attr[:, [place]].toarray()[:, 0]
+            cells[f"edges of {each.name}: {name}"] = each.edge_attr[:, [place]].toarray()[:, 0]
         for name, values in cells.items():
             lists[name] = pa.LargeListArray.from_arrays(starts, values)
     return pa.table(lists)
-
-
-def _rows_of(relation: str) -> str:
-    return f"rows of {relation}"
-
-
-def _weights_of(relation: str) -> str:
-    return f"weights of {relation}"
-
-
-def _edges_of(relation: str, feature: str) -> str:
-    return f"edges of {relation}: {feature}"
 
 
 def is_hop_file(path: str | Path | None) -> bool:
@@ -288,17 +275,15 @@ def _read_relation(
 ) -> Relation:
     """Return the edges of a relation, as :func:`_list_neighbours` listed them."""
     name, things = described["name"], described["things"]
-    near, starts = _flatten(cells[_rows_of(name)])
+    near, starts = _flatten(cells[f"rows of {name}"])
     if len(near) and not 0 <= near.min() <= near.max() < len(things or cells):
-        raise BadInput(
-            f"{path}, column {_rows_of(name)}: holds a row that does not exist; {_REMEDY}"
-        )
+        raise BadInput(f"{path}, column rows of {name}: holds a row that does not exist; {_REMEDY}")
     edges = near.astype(np.int64), np.repeat(np.arange(len(cells)), np.diff(starts))
     weights, attributes = None, None
-    if _weights_of(name) in cells.column_names:
-        weights = torch.from_numpy(_flatten(cells[_weights_of(name)])[0])
+    if f"weights of {name}" in cells.column_names:
+        weights = torch.from_numpy(_flatten(cells[f"weights of {name}"])[0])
     if len(space):
-        values = [_flatten(cells[_edges_of(name, each)])[0] for each in space.names]
+        values = [_flatten(cells[f"edges of {name}: {each}"])[0] for each in space.names]
         attributes = sparse.csr_array(np.column_stack(values))
     return Relation(
         name,

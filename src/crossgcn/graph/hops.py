@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from crossgcn.data.relations import NEIGHBOURS, Relation, as_relation, shape_of
+from crossgcn.data.relations import NEIGHBOURS, Relation, shape_of
 from crossgcn.errors import BadInput
 from crossgcn.graph.neighbourhood import (
     NeighbourLabels,
@@ -62,6 +62,14 @@ class HopPlan:
     def __post_init__(self) -> None:
         if self.hops < 0:
             raise BadInput(f"hops is {self.hops}; give 0 for own columns alone, or more")
+
+    @classmethod
+    def of(cls, num_features: int, hops: int, relations: Sequence[Relation]) -> HopPlan:
+        """Return the columns of nodes in a graph with these relations."""
+        shape = shape_of(relations)  # lists, as in JSON
+        for key, value in shape.items():
+            shape[key] = tuple(value) if isinstance(value, list) else value
+        return cls(num_features, hops, **shape)
 
     @property
     def sides(self) -> tuple[tuple[int, str], ...]:
@@ -155,11 +163,8 @@ class HopColumns:
     Args:
         x: Own columns, dense or ``torch.sparse_csr``, ``[nodes, columns]``. Dense ones may
             require a gradient.
-        edges: Sources and targets, ``[2, edges]``; a node's neighbours are the sources of
-            its edges. Parallel edges add up. Or several relations.
-        edge_weight: One weight per edge; ones by default. Relations have their own, as they are
-            ``directed`` or not.
-        hops: See :class:`HopPlan`, also for ``directed``.
+        relations: A node's neighbours are the sources of its edges. Parallel edges add up.
+        hops: See :class:`HopPlan`.
         smoothing: The smoothing of a trained model; by default it is estimated from ``x``.
         device: Compute and keep the columns on this device, with the whole graph in its memory.
             Labels of neighbours are on the CPU.
@@ -172,22 +177,18 @@ class HopColumns:
     def __init__(
         self,
         x: Tensor,
-        edges: Tensor | Sequence[Relation],
-        edge_weight: Tensor | None = None,
+        relations: Sequence[Relation],
         *,
         hops: int = 2,
-        directed: bool = False,
         smoothing: Smoothing | None = None,
         device: torch.device | None = None,
     ) -> None:
-        if isinstance(edges, Tensor):
-            edges = (as_relation(edges, edge_weight, directed),)
-        self.plan = HopPlan(x.size(1), hops, **as_tuples(shape_of(edges)))
-        relations = [
-            _flip(edges[number]) if side == "out-" else edges[number]
+        self.plan = HopPlan.of(x.size(1), hops, relations)
+        of_sides = [
+            _flip(relations[number]) if side == "out-" else relations[number]
             for number, side in self.plan.sides
         ]
-        self._sides = [neighbourhood_of(each, len(x)) for each in relations]
+        self._sides = [neighbourhood_of(each, len(x)) for each in of_sides]
         sides = [near.to(device) for near in self._sides]
         out = torch.zeros(len(x), self.plan.num_columns, dtype=x.dtype, device=device)
         width = x.size(1)
@@ -203,7 +204,7 @@ class HopColumns:
         for place, near in enumerate(sides, self.plan.num_means):
             out[:, place] = near.num_neighbours.log1p()
         place = self.plan.num_means + len(sides)
-        for relation in relations:
+        for relation in of_sides:
             if relation.edge_attr is not None:
                 width = len(relation.space)
                 out[:, place : place + width] = mean_of_edges(relation, len(x)).to(out)
@@ -227,11 +228,6 @@ class HopColumns:
     def with_labels(self, labels: NeighbourLabels) -> Tensor:
         """Return all columns, with the labels of neighbours, on the CPU."""
         return torch.cat([self.without_labels.cpu(), self.label_columns(labels)], dim=1)
-
-
-def as_tuples(shape: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a plan, with tuples instead of the lists of JSON."""
-    return {key: tuple(each) if isinstance(each, list) else each for key, each in shape.items()}
 
 
 def _join(relation: str) -> str:

@@ -118,37 +118,35 @@ def edges_of_kind(
             dense factor.
     """
     dtype = torch.promote_types(dtype, torch.float32)
-    weight = None if edge_weight is None else edge_weight.to(dtype)
-    if kind != "given":
-        improved, add_self_loops = kind == "improved", kind != "normalised"
-        edge_index, weight = normalise_edges(
-            edge_index, weight, num_nodes, improved, add_self_loops, dtype=dtype
-        )
-    elif weight is None:
-        weight = torch.ones_like(edge_index[0], dtype=dtype)
-    return SparseMatrix.from_edges(edge_index, weight, (num_nodes, num_nodes))
+    edges = normalise_edges(kind, edge_index, num_nodes, edge_weight, dtype=dtype)
+    return SparseMatrix.from_edges(*edges, (num_nodes, num_nodes))
 
 
 def normalise_edges(
+    kind: EdgeKind,
     edge_index: Tensor,
-    edge_weight: Tensor | None,
     num_nodes: int,
-    improved: bool,
-    add_self_loops: bool,
+    edge_weight: Tensor | None = None,
     flow: str = "source_to_target",
     *,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    """Normalise edges as PyG's ``gcn_norm`` does, except that parallel self-loops add up."""
-    weight = edge_weight
-    if weight is None:
-        weight = torch.ones_like(edge_index[0], dtype=dtype)
+    """Normalise edges as PyG's ``gcn_norm`` does, except that parallel self-loops add up.
+
+    For the arguments see :func:`edges_of_kind`.
+    """
+    add_self_loops = kind != "normalised"
+    improved = kind == "improved" and edge_weight is not None
+    weight = torch.ones_like(edge_index[0], dtype=dtype)
+    if edge_weight is not None:
+        weight = edge_weight.to(dtype)
+    if kind == "given":
+        return edge_index, weight
     if add_self_loops:
         source, target = edge_index[0], edge_index[1]
         loops = torch.where(source == target, weight, 0.0)
         sums = weight.new_zeros(num_nodes).index_add(0, source, loops)
         weight = torch.where(source == target, sums[source], weight)
-    improved = improved and edge_weight is not None
     normalised: tuple[Tensor, Tensor] = gcn_norm(
         edge_index, weight, num_nodes, improved, add_self_loops, flow, dtype
     )

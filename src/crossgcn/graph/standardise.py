@@ -25,17 +25,26 @@ class Scale(NamedTuple):
 
     center: Tensor
     deviation: Tensor
-    low: Tensor | None = None
-    high: Tensor | None = None
+    low: Tensor
+    high: Tensor
 
     def narrow(self, kept: Tensor) -> Scale:
         """Return the standardisation of some of the columns."""
-        low, high = (None if each is None else each[kept] for each in (self.low, self.high))
-        return Scale(self.center[kept], self.deviation[kept], low, high)
+        return Scale(*(each[kept] for each in self))
+
+    def with_range_of(self, columns: Tensor, nodes: Tensor) -> Scale:
+        """Return the standardisation with the least and largest values of some nodes as bounds."""
+        bounds = [
+            torch.aminmax(columns[part.to(columns.device)], dim=0)
+            for part in torch.split(nodes, _ROWS_AT_ONCE)
+        ]
+        low = torch.stack([each.min for each in bounds]).amin(0)
+        high = torch.stack([each.max for each in bounds]).amax(0)
+        return self._replace(low=low.cpu(), high=high.cpu())
 
 
 def fit_scale(columns: Tensor, num_features: int) -> Scale:
-    """Return the mean and the standard deviation of each column over all nodes.
+    """Return the mean and the standard deviation of each column over all nodes, without bounds.
 
     The first ``num_features`` columns, a node's own, are not scaled if their values are between
     -1 and 1 (flags, ranks). Standardising these would let the rarest flags dominate.
@@ -53,28 +62,16 @@ def fit_scale(columns: Tensor, num_features: int) -> Scale:
     deviation = np.where(is_constant, 1.0, np.maximum(deviation, _LEAST_DEVIATION))
     is_kept = (np.arange(mean.size) < num_features) & (largest <= 1)
     center, deviation = np.where(is_kept, 0.0, mean), np.where(is_kept, 1.0, deviation)
-    return Scale(torch.from_numpy(center).float(), torch.from_numpy(deviation).float())
-
-
-def fit_range(columns: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the least and the largest value of each column among some nodes."""
-    bounds = [
-        torch.aminmax(columns[part.to(columns.device)], dim=0)
-        for part in torch.split(nodes, _ROWS_AT_ONCE)
-    ]
-    low = torch.stack([each.min for each in bounds]).amin(0)
-    high = torch.stack([each.max for each in bounds]).amax(0)
-    return low.cpu(), high.cpu()
+    means, deviations = (torch.from_numpy(each).float() for each in (center, deviation))
+    infinite = torch.full_like(means, torch.inf)
+    return Scale(means, deviations, -infinite, infinite)
 
 
 def standardise(columns: Tensor, scale: Scale) -> Tensor:
     """Clip and standardise columns."""
-    center, deviation = scale.center.to(columns), scale.deviation.to(columns)
+    center, deviation, low, high = (each.to(columns) for each in scale)
     standard = (columns - center).div_(deviation)
-    if scale.low is None or scale.high is None:
-        return standard
-    low, high = ((each.to(columns) - center) / deviation for each in (scale.low, scale.high))
-    return standard.clamp_(low, high)
+    return standard.clamp_((low - center) / deviation, (high - center) / deviation)
 
 
 class HopRows:

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from platformdirs import user_cache_path
 
+from crossgcn.kernels.reference import threshold
+
 ROWS_PER_CHUNK = 64
 _FIRST, _SECOND = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
 _FIFTEEN, _SIXTEEN = np.uint32(15), np.uint32(16)
@@ -78,8 +80,29 @@ def _key(seed: Any, step: Any, site: Any) -> Any:
     return _mix(np.uint32(key + np.uint32(site)))
 
 
-@compiled
 def drop(
+    values: Any,
+    x: Any,
+    out: Any,
+    key: tuple[int, int],
+    p: float,
+    *,
+    site: int = 0,
+    activate: bool = False,
+) -> None:
+    """Apply dropout to ``values``; ``activate`` also zeroes entries where ``x`` is not positive.
+
+    Args:
+        values: A vector, as ``x`` and the output ``out``.
+        key: Seed and step, which select the dropped entries together with ``site``.
+        p: Probability of dropping an entry.
+    """
+    least, scale = np.uint32(threshold(p)), np.float32(1.0 / (1.0 - p))
+    call(_drop, out.size, values, x, out, *key, site, least, scale, activate)
+
+
+@compiled
+def _drop(
     values: Any,
     x: Any,
     out: Any,
@@ -90,7 +113,6 @@ def drop(
     scale: Any,
     activate: Any,
 ) -> None:
-    """Mask and scale ``values``; ``activate`` also zeroes entries where ``x`` is not positive."""
     zero = np.float32(0.0)
     key = _key(seed, step, site)
     stride = np.uint32(key | np.uint32(1))
@@ -201,23 +223,6 @@ def compact(
             kept_values[count] = value
             count += one if value != 0.0 else none
     kept_offsets[row_offsets.size - 1] = count
-
-
-@jit()
-def add_bias(bias: Any, out: Any) -> None:
-    """Add a bias to every row, in a third of NumPy's time."""
-    for row in range(out.shape[0]):
-        for e in range(bias.size):
-            out[row, e] += bias[e]
-
-
-@jit()
-def column_sums(matrix: Any, out: Any) -> None:
-    """Sum all rows, in a quarter of NumPy's time."""
-    out[:] = 0.0
-    for row in range(matrix.shape[0]):
-        for e in range(out.size):
-            out[e] += matrix[row, e]
 
 
 @jit(error_model="numpy")

@@ -17,7 +17,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
@@ -41,7 +40,8 @@ def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
 
 def drop(x: Tensor, bits: DropoutBits, p: float, activate: bool) -> Tensor:
     """Apply dropout, after a ReLU if asked for; see :func:`crossgcn.kernels.reference.drop`."""
-    if _is_plain_input(x) and not activate and may_use_kernels(x) and has_numba():
+    is_plain_input = x.device.type == "cpu" and x.dtype == torch.float32 and not x.requires_grad
+    if is_plain_input and not activate and may_use_kernels(x) and has_numba():
         return _drop_compiled(x, bits, p)
     if not _is_for_gpu(x) or not may_use_kernels(x):
         return reference.drop(x, bits, p, activate)
@@ -49,17 +49,11 @@ def drop(x: Tensor, bits: DropoutBits, p: float, activate: bool) -> Tensor:
     return dropped
 
 
-def _is_plain_input(x: Tensor) -> bool:
-    """Return whether a compiled loop on the CPU can read a tensor, which needs no gradient."""
-    return x.device.type == "cpu" and x.dtype == torch.float32 and not x.requires_grad
-
-
 def _drop_compiled(x: Tensor, bits: DropoutBits, p: float) -> Tensor:
     loops: Any = import_module("crossgcn.kernels.cpu_loops")
-    out = torch.empty(x.shape)
-    entries, key = x.contiguous().view(-1).numpy(), (int(bits.seed), int(bits.step), bits.site)
-    limits = np.uint32(reference.threshold(p)), np.float32(1.0 / (1.0 - p))
-    loops.call(loops.drop, x.numel(), entries, entries, out.view(-1).numpy(), *key, *limits, False)
+    out, entries = torch.empty(x.shape), x.contiguous().view(-1).numpy()
+    key = int(bits.seed), int(bits.step)
+    loops.drop(entries, entries, out.view(-1).numpy(), key, p, site=bits.site)
     return out
 
 

@@ -170,11 +170,6 @@ class CrossFeatureTransform(nn.Module):
             return self.aggregator(hidden)  # type: ignore[no-any-return]
         return cast(Tensor, self.aggregator(torch.stack(hidden)))
 
-    @property
-    def capturable(self) -> bool:
-        """Whether a CUDA graph can record this layer; false if that is unknown."""
-        return isinstance(self.aggregator, PerUnit | None)
-
     def gates(self) -> list[Tensor]:
         """Return the parameter of ``"per-unit"`` order weights in a list, which may be empty."""
         return [self.aggregator.gates] if isinstance(self.aggregator, PerUnit) else []

@@ -201,11 +201,6 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
         return type(self.aggr_module) is SumAggregation
 
     @property
-    def capturable(self) -> bool:
-        """Whether a CUDA graph can record this layer; false if that is unknown."""
-        return self.sums_neighbours
-
-    @property
     def _is_linear(self) -> bool:
         """Whether the aggregation commutes with a projection."""
         return type(self.aggr_module) in (SumAggregation, MeanAggregation)
@@ -262,18 +257,11 @@ class CrossGCNConv(MessagePassing):  # type: ignore[misc]
         self, edge_index: Tensor, edge_weight: Tensor | None, source: Features, size: Size | None
     ) -> tuple[Tensor, Tensor]:
         dtype = source.values.dtype if isinstance(source, SparseMatrix) else source.dtype
-        if edge_weight is not None:
-            edge_weight = edge_weight.to(dtype)
         if size is not None:
             return edge_index, _normalise_bipartite(edge_index, edge_weight, size, dtype)
+        (kind,), num_nodes = self.propagations, source.shape[-2]
         edge_index, edge_weight = normalise_edges(
-            edge_index,
-            edge_weight,
-            source.shape[-2],
-            self.improved,
-            self.add_self_loops,
-            self.flow,
-            dtype=dtype,
+            kind, edge_index, num_nodes, edge_weight, self.flow, dtype=dtype
         )
         if self.aggr not in _UNORDERED and not self.explain:
             # PyG's recurrent aggregations need edges sorted by target.
@@ -307,9 +295,9 @@ def _normalise_bipartite(
     edge_index: Tensor, edge_weight: Tensor | None, nodes: Size, dtype: torch.dtype
 ) -> Tensor:
     """Return the weights of bipartite edges, divided by the square roots of both degrees."""
-    weight = edge_weight
-    if weight is None:
-        weight = torch.ones_like(edge_index[0], dtype=dtype)
+    weight = torch.ones_like(edge_index[0], dtype=dtype)
+    if edge_weight is not None:
+        weight = edge_weight.to(dtype)
     degrees = [
         weight.new_zeros(count).index_add(0, ends, weight)[ends]
         for count, ends in zip(nodes, edge_index, strict=True)

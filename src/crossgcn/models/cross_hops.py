@@ -122,8 +122,7 @@ class CrossHops(NodeClassifier):
     def set_scale(self, scale: Scale, smoothing: Smoothing | None = None) -> None:
         """Set the standardisation of columns and the smoothing of means over neighbours."""
         for name, value in scale._asdict().items():
-            if value is not None:
-                getattr(self, name).copy_(value)
+            getattr(self, name).copy_(value)
         if smoothing is not None:
             self.prior.copy_(smoothing.prior)
             self.strength.copy_(smoothing.strength)
@@ -249,11 +248,8 @@ class CrossHops(NodeClassifier):
         if self.plan.num_labels:
             if labels is None:
                 raise BadInput("this model sees the labels of neighbours: give labels")
-            prior = None if labels.prior is None else labels.prior.cpu()
-            shown = labels._replace(
-                values=labels.values.cpu(), known=labels.known.cpu(), prior=prior
-            )
-            columns = torch.cat([columns, hops.label_columns(shown)], dim=1)
+            on_cpu: Any = (None if each is None else each.cpu() for each in labels)
+            columns = torch.cat([columns, hops.label_columns(NeighbourLabels(*on_cpu))], dim=1)
         return standardise(columns.to(self.center.device), self.scale)
 
     def forward(  # type: ignore[override]

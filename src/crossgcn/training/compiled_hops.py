@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from crossgcn.kernels import cpu_hop_loops as hop_loops
-from crossgcn.kernels.cpu_loops import call
+from crossgcn.kernels.cpu_loops import call, drop
 from crossgcn.layers.order_weights import PerUnit
 from crossgcn.models.cross_hops import CrossHops
-from crossgcn.training.compiled_network import Array, drop, flat
+from crossgcn.training.compiled_network import Array, flat
 
 
 class HopPasses:

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from crossgcn.graph import SparseMatrix
 from crossgcn.graph.sparse_matrix import ModelInputs
 from crossgcn.kernels import cpu_loops
-from crossgcn.kernels.cpu_loops import ROWS_PER_CHUNK, call
-from crossgcn.kernels.reference import threshold
+from crossgcn.kernels.cpu_loops import ROWS_PER_CHUNK, call, drop
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.objective import Optimizer
@@ -44,12 +43,9 @@ class CompiledNetwork:
         model: A model prepared by :func:`~crossgcn.training.full_batch.lay_out_weights`.
         inputs: The arguments of the model.
         labels: The classes of the scored nodes.
-        weight_decay: Decay of the order weights; Adam decays the matrices.
     """
 
-    def __init__(
-        self, model: NodeClassifier, inputs: ModelInputs, labels: Tensor, weight_decay: float
-    ) -> None:
+    def __init__(self, model: NodeClassifier, inputs: ModelInputs, labels: Tensor) -> None:
         (x, blocks), self.labels = inputs, labels.numpy()
         self.x: Array = None if isinstance(x, SparseMatrix) else x.numpy()
         self.operations: list[_Operation] = []
@@ -67,7 +63,7 @@ class CompiledNetwork:
                 width, rows = transform.order * transform.out_channels, block.shape[0]
                 self.operations.append(_NeighbourSum(block, width))
             if not transform.is_linear:
-                self.operations.append(_Cross(transform, rows, weight_decay))
+                self.operations.append(_Cross(transform, rows))
             if block is not None and not aggregates_first:
                 rows = block.shape[0]
                 self.operations.append(_NeighbourSum(block, transform.out_channels))
@@ -235,23 +231,22 @@ class _Bias(_Operation):
         self.gradients = {parameter: self._grad}
 
     def forward(self, x: Array, key: Key | None) -> Array:
-        cpu_loops.add_bias(self._values, x)
+        x += self._values
         return x
 
     def backward(self, grad: Array, key: Key) -> Array:
-        cpu_loops.column_sums(grad, self._grad)
+        grad.sum(axis=0, out=self._grad)
         return grad
 
 
 class _Cross(_Operation):
     """The weighted sum of the orders; order k is the product of the first k projections."""
 
-    def __init__(self, transform: CrossFeatureTransform, rows: int, weight_decay: float) -> None:
+    def __init__(self, transform: CrossFeatureTransform, rows: int) -> None:
         self._transform = transform
         weights, order, width = transform.order_weights, transform.order, transform.out_channels
         self._weights = np.ones(order, dtype=np.float32)
         self._grad_weights = np.zeros(order, dtype=np.float32)
-        self._decay = np.float32(weight_decay if transform.decays_order_weights else 0.0)
         self._are_trained = isinstance(weights, nn.Parameter)
         if isinstance(weights, nn.Parameter):
             self.gradients = {weights: self._grad_weights}
@@ -277,7 +272,6 @@ class _Cross(_Operation):
         call(cpu_loops.cross_backward, self._x.size, *given, self._grad, self._sums)
         if self._are_trained:
             self._grad_weights[1:] = self._sums[:, 1:].sum(axis=(0, 2), dtype=np.float64)
-            self._grad_weights[1:] += self._decay * self._weights[1:]
         return self._grad
 
 
@@ -308,19 +302,11 @@ def _csr(pattern: Any, values: Tensor) -> Csr:
     return pattern.row_offsets.numpy(), pattern.columns.numpy(), values.numpy()
 
 
-def drop(
-    data: Array, x: Array, out: Array, key: Key, p: float, *, site: int = 0, activate: bool = False
-) -> None:
-    """Apply dropout to ``data``; with ``activate``, also zero it where ``x`` is not positive."""
-    least, scale = np.uint32(threshold(p)), np.float32(1.0 / (1.0 - p))
-    call(cpu_loops.drop, out.size, data, x, out, *key, site, least, scale, activate)
-
-
 class CompiledAdam:
     """Adam in compiled loops, updating the weights and the state of an optimizer in place."""
 
     def __init__(self, optimizer: Optimizer) -> None:
-        self._learning_rate = optimizer.learning_rate
+        self._learning_rate, self._decayed = optimizer.learning_rate, optimizer.decayed
         self._states = {
             weight: (flat(memory), flat(state["exp_avg"]), flat(state["exp_avg_sq"]))
             for weight, memory, state in zip(
@@ -335,6 +321,8 @@ class CompiledAdam:
         correction = np.float32((1.0 - 0.999**number) ** -0.5)
         for parameter, gradient in gradients:
             weight, mean, square = self._states[parameter]
+            if parameter in self._decayed:
+                gradient[1:] += np.float32(self._decay) * weight[1:]
             decay = np.float32(self._decay if parameter.dim() >= 2 else 0.0)
             moments = gradient.reshape(-1), mean, square
             call(cpu_loops.adam, weight.size, weight, *moments, step_size, correction, decay)

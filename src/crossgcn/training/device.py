@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.kernels import has_numba, has_triton
+from crossgcn.layers import CrossFeatureTransform, CrossGCNConv
+from crossgcn.layers.order_weights import PerUnit
 
 
 def choose_device(name: str | torch.device) -> torch.device:
@@ -77,9 +79,19 @@ def runs_plain_code(
 
 
 def can_be_recorded(model: nn.Module, device: torch.device) -> bool:
-    """Return whether training steps of a model can be recorded as a CUDA graph."""
-    capturable = all(getattr(module, "capturable", True) for module in model.modules())
-    return device.type == "cuda" and has_triton() and capturable
+    """Return whether training steps of a model can be recorded as a CUDA graph.
+
+    Sums of neighbours and of orders can be; that is unknown of other ways to combine them.
+    """
+    return device.type == "cuda" and has_triton() and all(map(_only_sums, model.modules()))
+
+
+def _only_sums(module: nn.Module) -> bool:
+    if isinstance(module, CrossGCNConv):
+        return module.sums_neighbours
+    if isinstance(module, CrossFeatureTransform):
+        return isinstance(module.aggregator, PerUnit | None)
+    return True
 
 
 WARM_UPS = 3

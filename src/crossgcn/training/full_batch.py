@@ -19,7 +19,6 @@ from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
 from crossgcn.training.device import (
     can_be_recorded,
-    check_precision,
     choose_device,
     enough_memory,
     runs_plain_code,
@@ -115,13 +114,11 @@ class FullBatchStep(Step):
         device: str | torch.device = "cpu",
         node_weights: Tensor | None = None,
     ) -> None:
-        device = choose_device(device)
-        check_precision(config.precision, device)
         model = deepcopy(model)
         lay_out_weights(model)
-        super().__init__(model.to(device), config, seed)
+        super().__init__(model.to(choose_device(device)), config, seed)
         self.capturable = (
-            can_be_recorded(model, device)
+            can_be_recorded(model, self.device)
             and config.metric in (None, "accuracy")
             and model.target_scale is None
         )
@@ -141,7 +138,7 @@ class FullBatchStep(Step):
             return None
         from crossgcn.training.compiled_network import CompiledNetwork
 
-        return CompiledNetwork(self.model, inputs, labels, self.config.weight_decay)
+        return CompiledNetwork(self.model, inputs, labels)
 
     def read(self, nodes: Tensor) -> tuple[ModelInputs, Tensor]:
         """Return the arguments with which the model scores some nodes, and the nodes' labels."""

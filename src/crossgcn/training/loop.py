@@ -20,7 +20,7 @@ from crossgcn.errors import WorkFailed
 from crossgcn.layers import FeatureDropout
 from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.config import RunConfig
-from crossgcn.training.device import WARM_UPS, capture, multiplying_in
+from crossgcn.training.device import WARM_UPS, capture, check_precision, multiplying_in
 from crossgcn.training.metrics import (
     METRICS,
     check_defined,
@@ -29,7 +29,7 @@ from crossgcn.training.metrics import (
     positive_class,
     selecting_metric,
 )
-from crossgcn.training.objective import Optimizer, compute_loss, order_weight_penalty
+from crossgcn.training.objective import Optimizer, compute_loss
 
 _EPOCHS_PER_WAIT = 25
 """Epochs of a CUDA graph that are queued before the loop waits for them."""
@@ -109,6 +109,7 @@ class Step(ABC):
     def __init__(self, model: NodeClassifier, config: RunConfig, seed: int) -> None:
         self.model, self.config, self.seed = model, config, seed
         self.device = next(model.parameters()).device
+        check_precision(config.precision, self.device)
         self.count = torch.zeros((), dtype=torch.long, device=self.device)
         self.optimizer = Optimizer(model, config.learning_rate, config.weight_decay)
         self._dropouts = [each for each in model.modules() if isinstance(each, FeatureDropout)]
@@ -133,16 +134,12 @@ class Step(ABC):
         """
         self.model.train()
         with multiplying_in(self.config.precision, self.device):
-            outputs = [self.model(*inputs)]
-            gradients = [grad_of(outputs[0].detach())]
-            penalty = order_weight_penalty(self.model, self.config.weight_decay)
-            if penalty is not None:
-                outputs.append(penalty)
-                gradients.append(torch.ones_like(penalty))
-            weight_gradients = torch.autograd.grad(
-                outputs, self.optimizer.weights, gradients, allow_unused=True
+            scores = self.model(*inputs)
+            gradient = grad_of(scores.detach())
+            gradients = torch.autograd.grad(
+                scores, self.optimizer.weights, gradient, allow_unused=True
             )
-        self.optimizer.step(weight_gradients)
+        self.optimizer.step(gradients)
 
     def release(self) -> None:
         """Free all memory that only training needs; no epoch follows."""

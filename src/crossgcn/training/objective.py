@@ -108,27 +108,10 @@ def training_weights(
     return node_weights if weights is None else node_weights * weights
 
 
-def order_weight_penalty(model: nn.Module, weight_decay: float) -> Tensor | None:
-    r"""Return the penalty of order weights, :math:`\frac{\lambda}{2}\sum_{k\ge2}\alpha_k^2`.
-
-    It is part of the loss and not of the optimizer because :math:`\alpha_1` is not trained and
-    must not be decayed. ``None`` when no order weight is decayed.
-    """
-    decayed = [
-        module.order_weights[1:]
-        for module in model.modules()
-        if isinstance(module, CrossFeatureTransform)
-        and module.decays_order_weights
-        and module.order_weights is not None
-        and module.order_weights.requires_grad
-    ]
-    if not decayed or weight_decay == 0.0:
-        return None
-    return 0.5 * weight_decay * torch.cat(decayed).square().sum()
-
-
 class Optimizer:
-    r"""PyTorch's fused Adam, with weight decay of matrices; frozen weights are left out.
+    r"""PyTorch's fused Adam, with weight decay (NOTE[D5]); frozen weights are left out.
+
+    Order weights decay from the second on, because :math:`\alpha_1` is not trained.
 
     Weights are passed to Adam with their dimensions in memory order, because ``torch.optim.Adam``
     copies a permuted weight in every step. Decay adds :math:`\lambda\theta` to the gradient, which
@@ -139,12 +122,18 @@ class Optimizer:
         orders: For each weight, the permutation that puts its dimensions in memory order.
         memory: The permuted weights.
         states: Adam's state of each permuted weight.
+        decayed: The order weights that decay.
     """
 
     def __init__(self, model: nn.Module, learning_rate: float, weight_decay: float) -> None:
         trained: list[Tensor] = [each for each in model.parameters() if each.requires_grad]
         self.weights = sorted(trained, key=lambda weight: weight.dim() < 2)
         self.learning_rate, self.weight_decay = learning_rate, weight_decay
+        self.decayed = {
+            module.order_weights
+            for module in model.modules()
+            if isinstance(module, CrossFeatureTransform) and module.decays_order_weights
+        }
         self.orders = [_order_in_memory(weight) for weight in self.weights]
         in_order = zip(self.weights, self.orders, strict=True)
         self.memory = [weight.detach().permute(order) for weight, order in in_order]
@@ -177,8 +166,11 @@ class Optimizer:
 
     def step(self, gradients: Sequence[Tensor | None]) -> None:
         """Update the weights in place; a weight without a gradient is not changed."""
-        for weight, order, gradient in zip(self.memory, self.orders, gradients, strict=True):
-            weight.grad = None if gradient is None else gradient.permute(order).contiguous()
+        given = zip(self.weights, self.memory, self.orders, gradients, strict=True)
+        for weight, memory, order, gradient in given:
+            memory.grad = None if gradient is None else gradient.permute(order).contiguous()
+            if weight in self.decayed and memory.grad is not None:
+                memory.grad[1:] += self.weight_decay * memory[1:]
         self._adam.step()
 
 

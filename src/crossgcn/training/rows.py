@@ -19,7 +19,6 @@ from crossgcn.training.config import RunConfig
 from crossgcn.training.device import (
     can_be_recorded,
     capture,
-    check_precision,
     choose_device,
     enough_memory,
     runs_plain_code,
@@ -41,8 +40,6 @@ _ENTRIES_AHEAD = 1 << 18
 
 _ROWS_AT_ONCE = 4096
 """Rows that are scored at once."""
-_KEPT_BYTES = 256 << 20
-"""Rows to score, up to this size in total, are kept from one evaluation to the next."""
 
 
 def train_rows(
@@ -68,7 +65,6 @@ def train_rows(
         Diverged: When a loss, or a selected weight, is not finite.
     """
     device = choose_device(device)
-    check_precision(config.precision, device)
     batch_size = config.batch_size or split.train.numel()
     sizes = f"a batch of {batch_size:,} rows of {rows.num_columns:,} columns"
     with enough_memory(sizes, device, "lower batch_size"):
@@ -209,7 +205,7 @@ class RowStep(Step):
 
 
 class RowScorer(Scorer):
-    """Scores nodes from their rows, which are kept for the next evaluation if they are small."""
+    """Scores nodes from their rows."""
 
     def __init__(
         self,
@@ -219,27 +215,14 @@ class RowScorer(Scorer):
         config: RunConfig,
         device: torch.device,
     ) -> None:
-        super().__init__(model, config, rows.labels, rows.labels[nodes])
-        self._rows, self._nodes, self._device = rows, nodes, device
-        self._kept: list[tuple[tuple[Tensor], Tensor]] | None = None
+        super().__init__(model, config, rows.labels, rows.labels[nodes].to(device))
+        self._rows, self._nodes, self._device = rows, nodes.to(rows.device), device
 
     def read(self) -> Iterator[tuple[tuple[Tensor], Tensor]]:
         """Yield rows and labels."""
-        if self._kept is not None:
-            yield from self._kept
-            return
-        kept, size = [], 0
-        for nodes in torch.split(self._nodes, _ROWS_AT_ONCE):
-            x = self._rows.rows(nodes.to(self._rows.device)).to(self._device)
-            labels = self._rows.labels[nodes].to(self._device)
-            size += x.nbytes
-            if size <= _KEPT_BYTES:
-                kept.append(((x,), labels))
-            else:
-                kept.clear()
-            yield (x,), labels
-        if size <= _KEPT_BYTES:
-            self._kept = kept
+        batches = (torch.split(each, _ROWS_AT_ONCE) for each in (self._nodes, self.labels))
+        for nodes, labels in zip(*batches, strict=True):
+            yield (self._rows.rows(nodes).to(self._device),), labels
 
 
 def _draw_bags(bags: int, nodes: Tensor, labels: Tensor, seed: int) -> Tensor:

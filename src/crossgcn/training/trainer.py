@@ -20,9 +20,9 @@ from crossgcn.data.relations import Relation, relations_of, shape_of
 from crossgcn.data.splits import Split
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph import PreparedGraph
-from crossgcn.graph.hops import HopColumns, HopPlan, RelationNames, as_tuples, named
+from crossgcn.graph.hops import HopColumns, HopPlan, RelationNames, named
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
-from crossgcn.graph.standardise import HopRows, Scale, fit_range, fit_scale
+from crossgcn.graph.standardise import HopRows, Scale, fit_scale
 from crossgcn.models.catalogue import build_model
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.models.node_classifier import NodeClassifier
@@ -52,8 +52,6 @@ OnEpochs = Callable[[int], None]
 
 SHARED_SETTINGS = ("dataset", "splits", "num_splits", "train", "seed")
 """Settings that configurations must share to be trained on the same splits."""
-
-_UNPREPARED = "the process that started this one should have prepared this"
 
 _COPIES, _SHARE = 3, 0.5
 """Copies of the columns that exist at once, and the share of a GPU's free memory for them."""
@@ -121,6 +119,12 @@ class Trainer:
         """Pickle the prepared inputs for worker processes, without the data."""
         return {**self.__dict__, "_data": None}
 
+    @property
+    def data(self) -> Data:
+        """The graph; worker processes have only what was prepared from it."""
+        assert self._data is not None, "the process that started this one should have prepared this"
+        return self._data
+
     def identity(self, run: Run) -> Record:
         """Return the entries that identify a run; a record with equal entries is its result."""
         return {
@@ -143,8 +147,7 @@ class Trainer:
     def graph(self) -> PreparedGraph:
         """Return the graph, prepared for models that take features and edges."""
         if self._graph is None:
-            data = self._data
-            assert data is not None, _UNPREPARED
+            data = self.data
             self._graph = PreparedGraph(data.x, data.edge_index, data.edge_weight)
         return self._graph
 
@@ -169,22 +172,17 @@ class Trainer:
             labels = hops.label_columns(self._neighbour_labels(split))
             parts.append(labels)
             scales.append(fit_scale(labels, 0))
-        bounds = [fit_range(part, split.train) for part in parts]
-        bounded = [(*each[:2], *bound) for each, bound in zip(scales, bounds, strict=True)]
+        fitted = zip(scales, parts, strict=True)
+        bounded = [each.with_range_of(part, split.train) for each, part in fitted]
         scale = Scale(*map(torch.cat, zip(*bounded, strict=True)))
         model.set_scale(scale, hops.smoothing)
         return HopRows(parts, scale, self.y)
 
     def _hops_of(self, hops: int) -> HopColumns:
         if hops not in self._hops:
-            data = self._data
-            assert data is not None, _UNPREPARED
-            self._hops[hops] = HopColumns(
-                data.x,
-                relations_of(data),
-                hops=hops,
-                device=self.device if _fits_on(self.device, data, hops) else None,
-            )
+            data = self.data
+            device = self.device if _fits_on(self.device, data, hops) else None
+            self._hops[hops] = HopColumns(data.x, relations_of(data), hops=hops, device=device)
         return self._hops[hops]
 
     def train(self, run: Run, on_epochs: OnEpochs | None = None) -> Record | WorkFailed:
@@ -335,8 +333,7 @@ def _fits_on(device: torch.device, data: Data, hops: int) -> bool:
         return False
     num_nodes, num_features = data.x.shape
     relations = relations_of(data)
-    shape = as_tuples(shape_of(relations))
-    columns = 4 * num_nodes * HopPlan(num_features, hops, **shape).num_columns
+    columns = 4 * num_nodes * HopPlan.of(num_features, hops, relations).num_columns
     edges = 32 * sum(each.edge_index.size(1) for each in relations)
     return bool(_COPIES * columns + edges <= _SHARE * torch.cuda.mem_get_info(device)[0])
 

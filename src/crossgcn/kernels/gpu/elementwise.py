@@ -7,6 +7,8 @@ at multiples of 16 bytes, so :func:`drop` pads rows with zeros where needed. Und
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -22,22 +24,12 @@ def cross(projections: Tensor, order_weights: Tensor, release: bool, first_is_on
     order = order_weights.numel()
     rows, channels = projections.size(0), projections.size(1) // order
     out = projections.new_empty(rows, channels)
-    block_rows, block_channels = _tile(channels, order)
+    grid, sizes = _tiles(rows, channels, order)
+    how = {"RELEASE": release, "FIRST_IS_ONE": first_is_one}
     if out.numel() > 0:
+        given = projections.contiguous(), order_weights.contiguous()
         with torch.cuda.device_of(projections):
-            _cross[(triton.cdiv(rows, block_rows), triton.cdiv(channels, block_channels))](
-                projections.contiguous(),
-                order_weights.contiguous(),
-                out,
-                rows,
-                CHANNELS=channels,
-                ORDER=order,
-                RELEASE=release,
-                FIRST_IS_ONE=first_is_one,
-                BLOCK_ROWS=block_rows,
-                BLOCK_CHANNELS=block_channels,
-                num_warps=4,
-            )
+            _cross[grid](*given, out, rows, **how, **sizes)
     return out
 
 
@@ -51,39 +43,33 @@ def cross_backward(
 ) -> tuple[Tensor, Tensor | None]:
     """Return the gradients of :func:`cross`; those of the order weights only if asked for.
 
-    They are computed as in :func:`crossgcn.kernels.cpu_loops.cross_backward`.
+    They are computed as in :func:`crossgcn.kernels.cpu_loops.cross_backward`. The gradient of the
+    first order weight, which is never trained, is 0.
     """
     order = order_weights.numel()
     rows, channels = gradient.shape
     out = torch.empty_like(projections, memory_format=torch.contiguous_format)
-    block_rows, block_channels = _tile(channels, order)
-    grid = (triton.cdiv(rows, block_rows), triton.cdiv(channels, block_channels))
-    sums = out.new_empty(order, grid[0] * grid[1], dtype=torch.float32)
+    grid, sizes = _tiles(rows, channels, order)
+    how = {"RELEASE": release, "FIRST_IS_ONE": first_is_one}
+    sums = out.new_zeros(order, grid[0] * grid[1], dtype=torch.float32)
     if out.numel() > 0:
+        given = gradient.contiguous(), projections.contiguous(), order_weights.contiguous()
+        how["WITH_ORDER_WEIGHTS"] = with_order_weights
         with torch.cuda.device_of(projections):
-            _cross_backward[grid](
-                gradient.contiguous(),
-                projections.contiguous(),
-                order_weights.contiguous(),
-                out,
-                sums,
-                rows,
-                CHANNELS=channels,
-                ORDER=order,
-                RELEASE=release,
-                FIRST_IS_ONE=first_is_one,
-                WITH_ORDER_WEIGHTS=with_order_weights,
-                BLOCK_ROWS=block_rows,
-                BLOCK_CHANNELS=block_channels,
-                num_warps=4,
-            )
+            _cross_backward[grid](*given, out, sums, rows, **how, **sizes)
     return out, sums.sum(dim=1).to(order_weights.dtype) if with_order_weights else None
 
 
-def _tile(channels: int, order: int) -> tuple[int, int]:
-    """Return rows and channels of a program; high orders need more registers, so fewer rows."""
+def _tiles(rows: int, channels: int, order: int) -> tuple[tuple[int, int], dict[str, Any]]:
+    """Return the grid of programs and their sizes; high orders need more registers, so fewer rows.
+
+    A program computes all orders of a tile of rows and channels.
+    """
     block_channels = min(triton.next_power_of_2(max(channels, 1)), 128)
-    return (1024 if order <= 4 else 512) // block_channels, block_channels
+    block_rows = (1024 if order <= 4 else 512) // block_channels
+    blocks = {"BLOCK_ROWS": block_rows, "BLOCK_CHANNELS": block_channels}
+    sizes = {"CHANNELS": channels, "ORDER": order, **blocks, "num_warps": 4}
+    return (triton.cdiv(rows, block_rows), triton.cdiv(channels, block_channels)), sizes
 
 
 @triton.jit
@@ -144,7 +130,6 @@ def _cross_backward(
     parts = []
     before = []
     hidden = tl.full((BLOCK_ROWS, BLOCK_CHANNELS), 1.0, dtype=tl.float32)
-    first = tl.zeros((BLOCK_ROWS, BLOCK_CHANNELS), dtype=tl.float32)
     # This program writes one sum per order, into its own column.
     num_programs = tl.num_programs(0) * tl.num_programs(1)
     own_sum = sums + tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)
@@ -153,17 +138,8 @@ def _cross_backward(
         parts += [part]
         before += [hidden]
         hidden *= part
-        first += part
         if WITH_ORDER_WEIGHTS and k > 0:
             tl.store(own_sum + k * num_programs, tl.sum(grad * hidden))
-    if WITH_ORDER_WEIGHTS:
-        if FIRST_IS_ONE:
-            first_sum = 0.0
-        elif RELEASE:
-            first_sum = tl.sum(grad * first)
-        else:
-            first_sum = tl.sum(grad * parts[0])
-        tl.store(own_sum, first_sum)
 
     first_weight = 1.0 if FIRST_IS_ONE else tl.load(order_weights).to(tl.float32)
     suffix = tl.zeros((BLOCK_ROWS, BLOCK_CHANNELS), dtype=tl.float32)

@@ -27,7 +27,6 @@ TILE = 128
 """Rows and columns that share a power of two."""
 
 _ALIGNED = 8
-_ADD_BLOCK = 512
 _PROCESSORS = 132
 """Multiprocessors of an H200; each runs one program at a time."""
 
@@ -232,13 +231,12 @@ def multiply(
     *,
     turn_left: bool = False,
     turn_right: bool = False,
-    shape: ProductShape | None = None,
 ) -> Tensor:
     """Multiply two matrices; ``turn_left`` and ``turn_right`` transpose a factor first."""
     rows, terms = left.high.shape[::-1] if turn_left else left.high.shape
     columns = right.high.size(0 if turn_right else 1)
     exact = left.low is not None
-    shape = shape or shape_of(rows, columns, terms, exact, turn_left, turn_right)
+    shape = shape_of(rows, columns, terms, exact, turn_left, turn_right)
     if left.high.is_cuda:
         device: Any = torch.cuda.get_device_properties(left.high.device)
         shape = shape.within(device.shared_memory_per_block_optin, exact)
@@ -275,13 +273,7 @@ def multiply(
             num_warps=shape.num_warps,
             num_stages=shape.num_stages,
         )
-        if chunks == 1:
-            return parts[0]
-        out = parts.new_empty(rows, columns)
-        _add_chunks[(triton.cdiv(out.numel(), _ADD_BLOCK),)](
-            parts, out, out.numel(), CHUNKS=chunks, BLOCK=_ADD_BLOCK, num_warps=4
-        )
-    return out
+    return parts[0] if chunks == 1 else parts.sum(dim=0)
 
 
 def _tiled(matrix: Tensor | None, tile: tuple[int, int]) -> Any:
@@ -361,21 +353,3 @@ def _multiply(
     inside = (row < ROWS)[:, None] & (column < COLUMNS)[None, :]
     places = (chunk * ROWS + row.to(tl.int64)[:, None]) * COLUMNS + column[None, :]
     tl.store(out + places, sums, mask=inside)
-
-
-@triton.jit
-def _add_chunks(
-    parts: tl.tensor,
-    out: tl.tensor,
-    num_entries: tl.int32,
-    CHUNKS: tl.constexpr,
-    BLOCK: tl.constexpr,
-) -> None:
-    """Add the chunks of a product in order."""
-    entry = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = entry < num_entries
-    sums = tl.zeros((BLOCK,), dtype=tl.float32)
-    for chunk in tl.static_range(CHUNKS):
-        first = parts + tl.cast(num_entries, tl.int64) * chunk
-        sums += tl.load(first + entry, mask=inside, other=0.0)
-    tl.store(out + entry, sums, mask=inside)

@@ -67,9 +67,7 @@ class RowSumShape(NamedTuple):
     num_warps: int
 
 
-def row_sums(
-    pattern: Pattern, values: Tensor, dense: Tensor, shape: RowSumShape | None = None
-) -> Tensor:
+def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
     """See :func:`crossgcn.kernels.reference.row_sums`.
 
     In TF32, a wide dense factor is first rounded to the high part of its
@@ -77,9 +75,6 @@ def row_sums(
 
     The first call cuts the pattern into segments, which synchronises with the device. Make one
     call before recording a CUDA graph.
-
-    Args:
-        shape: Launch parameters; by default those that were fastest.
     """
     if pattern.segments is None:
         pattern.segments = cut_into_segments(pattern.row_offsets, SEGMENT_LENGTH)
@@ -88,9 +83,8 @@ def row_sums(
     is_tf32 = torch.backends.cuda.matmul.fp32_precision == "tf32"
     if dense.dtype == torch.float32 and dense.size(1) >= TILE and is_tf32:
         dense, _, shrink = halve(dense, exact=False)
-    if shape is None:
-        beyond_cache = dense.numel() * dense.element_size() > _CACHE
-        shape = _row_sum_shape(dense.size(1), dense.element_size(), beyond_cache)
+    beyond_cache = dense.numel() * dense.element_size() > _CACHE
+    shape = _row_sum_shape(dense.size(1), dense.element_size(), beyond_cache)
     if shrink is not None:
         shape = shape._replace(block_columns=min(shape.block_columns, TILE))
     width = dense.size(1)
@@ -165,7 +159,7 @@ def cut_into_segments(row_offsets: Tensor, length: int) -> Segments:
     )
 
 
-def _row_sum_shape(width: int, bytes_each: int, beyond_cache: bool = False) -> RowSumShape:
+def _row_sum_shape(width: int, bytes_each: int, beyond_cache: bool) -> RowSumShape:
     """Return the fastest shape on an H200, for 30,000 rows of 27 entries, 3,539 at most.
 
     Beyond the cache, it was measured for 2,450,000 rows of 52 entries, 21,943 at most.
