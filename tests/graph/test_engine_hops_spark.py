@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 from engine_tables import columns_of, draw_tables, largest_difference
+from spark_cluster import CLUSTER_LOG, spark_cluster
 
-from benchmarks.spark_cluster import CLUSTER_LOG, spark_cluster
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.graph.hop_file import read_hop_file, write_hops
 
