@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,9 @@ def test_the_interval_of_the_gain_decides(
     assert comparison.recommended == f"cross-hops-{order}"
     asks = "Cannot tell: more splits needed" in summarise_candidates(comparison)["answer"][0]
     assert asks == (verdict == "cannot tell")
+    by_time = replace(comparison, protocol={"splits": "time"})
+    words = summarise_candidates(by_time)["answer"][0]
+    assert ("more trainings needed" in words) == asks and "on the one split by time" in words
 
 
 NOISE = [0.53, 0.47, 0.52, 0.50, 0.54]
@@ -234,7 +238,7 @@ def test_without_edges_no_graph_model_is_trained_and_no_graph_question_is_asked(
         "cross-own",
         "majority-or-mean",
     )
-    with pytest.raises(BadInput, match="gcn read neighbours, and there are no edges"):
+    with pytest.raises(BadInput, match="read neighbours, and there are no edges: gcn"):
         TableExperiment(data, ["linear", "gcn"], settings=SETTINGS)
 
 
