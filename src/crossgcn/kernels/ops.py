@@ -65,7 +65,7 @@ def is_large_product(left: Tensor, right: Tensor) -> bool:
     """Return whether :func:`multiply_large` can multiply two matrices, and is worth its start."""
     is_plain = left.device.type == "cpu" and left.dtype == right.dtype == torch.float32
     is_large = left.size(0) * right.numel() >= _LARGE_PRODUCT
-    return is_plain and is_large and torch.backends.mkldnn.is_available()
+    return is_plain and is_large and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
 
 
 def multiply_large(left: Tensor, right: Tensor) -> Tensor:
