@@ -234,7 +234,8 @@ class TableModel:
                 several relations, tables by name.
             interval: Also return columns ``lower`` and ``upper``, between which this percentage of
                 the truths lie, or a ``set`` of classes that holds it, joined by semicolons, if new
-                nodes are from the same population as the validation nodes; 50 to 99.9.
+                nodes are from the same population as the validation nodes; 50 to 99.9. A set is
+                empty if no class is likely enough.
             terms: Also return the largest terms of each node in words, so many.
         """
         predictions = predict_nodes(self.run, nodes, edges, interval=interval)

@@ -124,6 +124,9 @@ def test_times_that_cannot_be_read_are_refused(
     assert done.returncode == 2 and "'soon' is no time" in done.stderr and "row 9" in done.stderr
     done = crossgcn("train", *tables, "--target", "bought", "--splits", "time")
     assert done.returncode == 2 and "--time-column" in done.stderr
+    share = ("--target", "bought", "--time-column", "paid", "--train", "10%")
+    done = crossgcn("train", *tables, *share, "--ignore", "year")
+    assert done.returncode == 2 and "leave --train out" in " ".join(done.stderr.split())
     nodes["year"] = 2010
     nodes.to_csv(tables[0], index=False)
     done = crossgcn("train", *tables, *OPTIONS, "--out", tmp_path / "run")

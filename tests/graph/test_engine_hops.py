@@ -19,6 +19,7 @@ from engine_tables import (
     write_relations,
 )
 
+from crossgcn.data.relations import relations_of
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.errors import BadInput, WorkFailed
 from crossgcn.graph.hop_file import HopTable, read_hop_file, write_hops

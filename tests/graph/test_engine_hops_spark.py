@@ -20,8 +20,8 @@ from engine_tables import (
     largest_difference,
     write_relations,
 )
+from spark_cluster import CLUSTER_LOG, spark_cluster
 
-from benchmarks.spark_cluster import CLUSTER_LOG, spark_cluster
 from crossgcn.data.tables.plan import TableChoices
 from crossgcn.graph.hop_file import read_hop_file, write_hops
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -175,9 +176,11 @@ def test_a_batch_without_rows_has_gradients_of_zero(order: int) -> None:
 @pytest.mark.parametrize(
     ("order", "bags", "rows"), [(1, 3, 50), (2, 8, 512), (3, 1, 77), (4, 2, 1)]
 )
+@pytest.mark.parametrize("is_large", [False, True])
 def test_compiled_passes_give_the_gradients_of_autograd(
-    order: int, bags: int, rows: int, classes: int
+    order: int, bags: int, rows: int, classes: int, is_large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("crossgcn.kernels.ops._LARGE_PRODUCT", 0 if is_large else math.inf)
     with seeded(0):
         settings: dict[str, Any] = {"order": order, "bags": bags, "dropout": 0.0}
         model = build_model("cross-hops", 3, classes, hidden_channels=4, **settings)

@@ -31,8 +31,8 @@ def predict(
     ),
     interval: float | None = option(
         "Also write lower and upper, between which P % of the truths lie (50 to 99.9), or a set "
-        "of classes that holds P % of them, if new nodes are from the same population as the "
-        "validation nodes.",
+        "of classes that holds P % of them (empty: none is likely enough), if new nodes are from "
+        "the same population as the validation nodes.",
         metavar="P",
     ),
     terms: int | None = option(
@@ -104,9 +104,16 @@ def predict(
     if predictions.scored is not None:
         parts.append(scored_table(predictions.scored))
     if interval is not None:
-        sizes = frame["upper"] - frame["lower"] if is_number else frame["set"].str.count("; ") + 1
-        mean, what = float(sizes.mean()), "width" if is_number else "number of classes"
-        words = f"{'intervals' if is_number else 'sets'} hold {interval:g} % of the truths"
+        words, what = f"intervals hold {interval:g} % of the truths", "width"
+        if is_number:
+            sizes = frame["upper"] - frame["lower"]
+        else:
+            words, what = f"sets hold {interval:g} % of the truths", "number of classes"
+            is_empty = frame["set"] == ""
+            sizes = (frame["set"].str.count("; ") + 1).mask(is_empty, 0)
+            if is_empty.any():
+                words += f" ({count(int(is_empty.sum()), 'set')} empty: no class is likely enough)"
+        mean = float(sizes.mean())
         parts.append(Text(f"{words}; their mean {what} is {number_text(mean)}. {ASSUMPTION}"))
         summary["interval"] = {"percent": interval, "mean_size": mean, "assumption": ASSUMPTION}
     print_answer(summary, parts, as_json)

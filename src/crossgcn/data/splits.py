@@ -123,7 +123,10 @@ def _check_request(protocol: str, num_splits: int | None, train: int | str | Non
         return
     if read_share(train) is not None:
         if protocol != "stratified":
-            raise BadInput(f"train is {train}, a share, which is for --splits stratified")
+            raise BadInput(
+                f"train is {train}, a share, but {protocol} splits are not drawn by shares; leave "
+                "--train out, or use --splits stratified"
+            )
         return
     check_count("train", train, "nodes per class, or 'all'")
     if protocol in ("public", "time") or (protocol == "authors" and train != TRAIN_PER_CLASS):

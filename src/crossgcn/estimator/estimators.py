@@ -154,8 +154,8 @@ class CrossGCNClassifier(ClassifierMixin, CrossGCNEstimator):  # type: ignore[mi
         """Return for each row classes that hold the true one with probability ``coverage``.
 
         It is so for rows of the same population as the held-out ones, whose probabilities tell
-        which classes to leave out: give ``validation_fraction``. The most probable class is never
-        left out. ``coverage`` is 0.5 to 0.999; for the others see :meth:`decision_function`.
+        which classes to leave out: give ``validation_fraction``. A row has no class if none is
+        likely enough. ``coverage`` is 0.5 to 0.999; for the others see :meth:`decision_function`.
         """
         rows = self._answer(X, edge_index, node_index, coverage)
         return [self.classes_[row] for row in rows]

@@ -10,6 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.utils.class_weight import compute_sample_weight
 
 from crossgcn.data.splits import Split
 from crossgcn.errors import WorkFailed
@@ -27,6 +30,8 @@ from crossgcn.training.records import clear_run, describe_environment, write_rec
 from crossgcn.training.trainer import OnEpochs, Record, Run, Trainer, using_threads
 
 Array = NDArray[Any]
+GainOf = Callable[[Array], float]
+"""Returns the validation score for the scores of the validation nodes; greater is better."""
 
 _MOST_ITERATIONS, _ITERATIONS_WITHOUT_GAIN = 500, 40
 _BINS, _BINS_OF_MANY, _MANY_COLUMNS = 63, 31, 1000
@@ -73,17 +78,15 @@ class CandidateTrainer(Trainer):
         return record
 
     def prepare(self, runs: Iterable[Run]) -> None:  # noqa: D102
-        runs = [*runs]
+        named = [(getattr(run, "candidate", ""), run) for run in runs]
         data = self._data
         assert data is not None, "workers get what was prepared"
-        kinds = {
-            CANDIDATES[run.candidate].estimator for run in runs if isinstance(run, EstimatorRun)
-        }
-        if "gnn" in kinds:
+        names = {name for name, _ in named}
+        if "gnn" in names:
             self._gnn_inputs = data.x.to_dense(), data.edge_index
-        if "lightgbm-hops" in {getattr(run, "candidate", None) for run in runs}:
+        if "lightgbm-hops" in names:
             self._extremes = describe_extremes(data.x.to_dense(), data.edge_index)
-        super().prepare(run for run in runs if not _is_gnn(run))
+        super().prepare(run for name, run in named if name != "gnn")
 
     def _fit_estimator(self, run: EstimatorRun, seed: int) -> Record:
         """Fit, select the stage with the best validation score, and test it."""
@@ -98,8 +101,9 @@ class CandidateTrainer(Trainer):
             gain = METRICS[metric].sign * compute(metric, y[validation], scores, positive)
             return gain if np.isfinite(gain) else -np.inf
 
-        with threadpool_limits(self.threads):
-            fit = self._fit_gnn if _is_gnn(run) else self._fit_rows
+        is_gnn = CANDIDATES[run.candidate].estimator == "gnn"
+        fit = self._fit_gnn if is_gnn else self._fit_rows
+        with threadpool_limits(self.threads), using_threads(self.threads):
             found = fit(run, split, gain_of, seed)
         tested = evaluate(y[test], found.scores, positive)
         return {
@@ -111,42 +115,40 @@ class CandidateTrainer(Trainer):
             "test": tested,
         }
 
-    def _fit_gnn(
-        self, run: EstimatorRun, split: Split, gain_of: Callable[[Array], float], seed: int
-    ) -> Fitted:
-        weights = training_weights(
-            run.config.class_weight, None, self.y[split.train], self.num_classes
-        )
-        settings = CANDIDATES[run.candidate].trials[run.trial]
+    def _fit_gnn(self, run: EstimatorRun, split: Split, gain_of: GainOf, seed: int) -> Fitted:
         from crossgcn.experiments.gnn import fit_gnn
 
-        with using_threads(self.threads):
-            return fit_gnn(
-                *self._gnn_inputs,
-                self.y,
-                split,
-                settings,
-                num_classes=self.num_classes,
-                gain_of=gain_of,
-                weights=weights,
-                seed=seed,
-                device=self.device,
-            )
+        weight, y = run.config.class_weight, self.y
+        return fit_gnn(
+            *self._gnn_inputs,
+            y,
+            split,
+            CANDIDATES[run.candidate].trials[run.trial],
+            num_classes=self.num_classes,
+            gain_of=gain_of,
+            weights=training_weights(weight, None, y[split.train], self.num_classes),
+            seed=seed,
+            device=self.device,
+        )
 
-    def _fit_rows(
-        self, run: EstimatorRun, split: Split, gain_of: Callable[[Array], float], seed: int
-    ) -> Fitted:
+    def _fit_rows(self, run: EstimatorRun, split: Split, gain_of: GainOf, seed: int) -> Fitted:
         candidate, columns, y = CANDIDATES[run.candidate], self._columns(run), self.y.numpy()
         settings = {**candidate.trials[run.trial], "random_state": seed}
+        weight: Any = run.config.class_weight
+        if isinstance(weight, tuple):
+            weight = dict(enumerate(weight))  # as scikit-learn takes it
         if candidate.estimator in ("ebm", "lightgbm"):
             settings["n_jobs"] = self.threads
         if candidate.estimator == "lightgbm":
-            weight = _class_weight(run)
             return fit_lightgbm(columns, y, split, settings, weight, gain_of)
-        if candidate.estimator == "ebm":
+        if candidate.estimator == "constant":
+            model: Any = DummyClassifier() if y.dtype.kind != "f" else DummyRegressor()
+            model.fit(columns[split.train.numpy()], y[split.train.numpy()])
+        elif candidate.estimator == "ebm":
             columns, kinds = _as_categories(columns, self._fields(), split.train.numpy())
-            settings |= {"feature_types": kinds}
-        model, columns = _fit(run, columns, y, split, settings)
+            model = _fit_ebm(columns, y, split, settings | {"feature_types": kinds}, weight)
+        else:
+            model, columns = _fit_boosting(columns, y, split, settings, weight)
         stages = _stages(model, columns[split.validation.numpy()], self.num_classes)
         gains = [gain_of(stage) for stage in stages]
         best = int(np.argmax(gains))
@@ -167,16 +169,6 @@ class CandidateTrainer(Trainer):
         """Return the table column of each own feature."""
         space = self.preprocess.space
         return [str(at) for at in range(self.num_features)] if space is None else [*space.fields]
-
-
-def _class_weight(run: Run) -> Any:
-    """Return the weights of classes as scikit-learn takes them."""
-    weight = run.config.class_weight
-    return dict(enumerate(weight)) if isinstance(weight, tuple) else weight
-
-
-def _is_gnn(run: Run) -> bool:
-    return isinstance(run, EstimatorRun) and CANDIDATES[run.candidate].estimator == "gnn"
 
 
 def _as_categories(
@@ -202,52 +194,45 @@ def _as_categories(
     return np.hstack([*parts, rest]), [*kinds, *["continuous"] * rest.shape[1]]  # type: ignore[list-item]
 
 
-def _fit(
-    run: EstimatorRun,
-    columns: Array,
-    y: Array,
-    split: Split,
-    settings: dict[str, Any],
-) -> tuple[Any, Array]:
-    """Return a fitted estimator, and the columns that it reads."""
-    candidate, class_weight = CANDIDATES[run.candidate], _class_weight(run)
-    train, validation = split.train.numpy(), split.validation.numpy()
-    is_number = y.dtype.kind == "f"
+def _fit_ebm(
+    columns: Array, y: Array, split: Split, settings: dict[str, Any], class_weight: Any
+) -> Any:
+    from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
+
+    kind = ExplainableBoostingRegressor if y.dtype.kind == "f" else ExplainableBoostingClassifier
+    train = split.train.numpy()
     x, target = columns[train], y[train]
-    model: Any
-    if candidate.estimator == "constant":
-        from sklearn.dummy import DummyClassifier, DummyRegressor
+    weights = None if class_weight is None else compute_sample_weight(class_weight, target)
+    return kind(outer_bags=4, **settings).fit(x, target, sample_weight=weights)
 
-        return (DummyRegressor() if is_number else DummyClassifier()).fit(x, target), columns
-    if candidate.estimator == "ebm":
-        from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
-        from sklearn.utils.class_weight import compute_sample_weight
 
-        kind = ExplainableBoostingRegressor if is_number else ExplainableBoostingClassifier
-        model = kind(outer_bags=4, **settings)
-        weights = None if class_weight is None else compute_sample_weight(class_weight, target)
-        return model.fit(x, target, sample_weight=weights), columns
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+def _fit_boosting(
+    columns: Array, y: Array, split: Split, settings: dict[str, Any], class_weight: Any
+) -> tuple[Any, Array]:
+    """Return fitted gradient boosting, and the columns that it reads.
 
+    Columns that cannot be split only cost time, so they are left out: each side of a split needs
+    ``min_samples_leaf`` rows, and a rare category has fewer.
+    """
+    train, validation = split.train.numpy(), split.validation.numpy()
     settings = {
         "max_iter": _MOST_ITERATIONS,
         "early_stopping": True,
         "n_iter_no_change": _ITERATIONS_WITHOUT_GAIN,
-        "max_bins": _BINS_OF_MANY if x.shape[1] > _MANY_COLUMNS else _BINS,
+        "max_bins": _BINS_OF_MANY if columns.shape[1] > _MANY_COLUMNS else _BINS,
         "min_samples_leaf": 20,
         **settings,
     }
-    if is_number:
+    model: Any
+    if y.dtype.kind == "f":
         model = HistGradientBoostingRegressor(**settings)
     else:
         model = HistGradientBoostingClassifier(class_weight=class_weight, **settings)
-    # Columns that cannot be split only cost time, so they are left out: each side of a split needs
-    # `min_samples_leaf` rows, and a rare category has fewer.
-    commonest = [np.unique(values, return_counts=True)[1].max() for values in x.T]
-    usable = len(x) - np.array(commonest) >= settings["min_samples_leaf"]
+    commonest = [np.unique(values, return_counts=True)[1].max() for values in columns[train].T]
+    usable = len(train) - np.array(commonest) >= settings["min_samples_leaf"]
     usable[0] |= not usable.any()
     columns = columns[:, usable]
-    model.fit(columns[train], target, X_val=columns[validation], y_val=y[validation])
+    model.fit(columns[train], y[train], X_val=columns[validation], y_val=y[validation])
     return model, columns
 
 

@@ -219,8 +219,8 @@ def _select_candidates(
         )
     if blind := [name for name in names if name not in readable]:
         raise BadInput(
-            f"{' and '.join(blind)} read neighbours, and there are no edges: give the table of "
-            "edges, or leave them out of --models"
+            f"these models read neighbours, and there are no edges: {', '.join(blind)}; give the "
+            "table of edges, or leave them out of --models"
         )
     return [name for name in CANDIDATES if name in names]
 

@@ -106,7 +106,7 @@ def fit_gnn(
         center, scale = 0.0, 1.0
         if num_classes == 1:
             center, scale = float(target.mean()), float(target.std(correction=0)) or 1.0
-            target = (target - center) / scale
+            target = ((target - center) / scale).float()
         adam = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
         best = Fitted(0, -np.inf, np.empty(0))
         for epoch in range(1, _MOST_EPOCHS + 1):

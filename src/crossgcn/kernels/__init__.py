@@ -1,6 +1,14 @@
 """The inner loops of training, in plain PyTorch, Numba for the CPU and Triton for GPUs."""
 
-from crossgcn.kernels.ops import cross, drop, has_numba, has_triton, may_use_kernels, row_sums
+from crossgcn.kernels.ops import (
+    cross,
+    drop,
+    has_numba,
+    has_triton,
+    may_use_kernels,
+    project,
+    row_sums,
+)
 from crossgcn.kernels.reference import DropoutBits, Pattern
 
 __all__ = [
@@ -11,5 +19,6 @@ __all__ = [
     "has_numba",
     "has_triton",
     "may_use_kernels",
+    "project",
     "row_sums",
 ]

@@ -27,6 +27,9 @@ from crossgcn.kernels.reference import DropoutBits, Pattern
 PLAIN = "CROSSGCN_PLAIN_KERNELS"
 """Set this environment variable to 1 to use plain PyTorch everywhere."""
 
+_LARGE_PRODUCT = 1 << 25
+"""Multiplications from which a product of matrices is large."""
+
 
 def row_sums(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
     """Multiply a sparse and a dense matrix; see :func:`crossgcn.kernels.reference.row_sums`.
@@ -47,6 +50,43 @@ def drop(x: Tensor, bits: DropoutBits, p: float, activate: bool) -> Tensor:
         return reference.drop(x, bits, p, activate)
     dropped: Tensor = _Drop.apply(x, bits, p, activate)  # type: ignore[no-untyped-call]
     return dropped
+
+
+def project(x: Tensor, weight: Tensor) -> Tensor:
+    """Return ``x @ weight.t()``, faster if both are large and ``x`` needs no gradient."""
+    is_plain = not x.requires_grad and may_use_kernels(x, weight)
+    if not is_plain or not is_large_product(x, weight):
+        return torch.nn.functional.linear(x, weight)
+    projected: Tensor = _Project.apply(x, weight)  # type: ignore[no-untyped-call]
+    return projected
+
+
+def is_large_product(left: Tensor, right: Tensor) -> bool:
+    """Return whether :func:`multiply_large` can multiply two matrices, and is worth its start."""
+    is_plain = left.device.type == "cpu" and left.dtype == right.dtype == torch.float32
+    is_large = left.size(0) * right.numel() >= _LARGE_PRODUCT
+    return is_plain and is_large and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+
+
+def multiply_large(left: Tensor, right: Tensor) -> Tensor:
+    """Return ``left @ right.t()`` by oneDNN.
+
+    PyTorch multiplies by MKL, which takes twice as long on processors that are not Intel's.
+    """
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, None, "none", [], "")
+    return product
+
+
+class _Project(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return multiply_large(x, weight)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
+        (x,) = ctx.saved_tensors
+        return None, multiply_large(gradient.t().contiguous(), x.t())
 
 
 def _drop_compiled(x: Tensor, bits: DropoutBits, p: float) -> Tensor:

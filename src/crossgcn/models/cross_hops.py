@@ -16,6 +16,7 @@ from crossgcn.errors import BadInput, check_count
 from crossgcn.graph.hops import HopColumns, HopPlan
 from crossgcn.graph.neighbourhood import NeighbourLabels, Smoothing
 from crossgcn.graph.standardise import Scale, standardise
+from crossgcn.kernels import project
 from crossgcn.layers import CrossFeatureTransform
 from crossgcn.models.node_classifier import NodeClassifier
 
@@ -284,7 +285,7 @@ class CrossHops(NodeClassifier):
 
     def _project(self, x: Tensor) -> Tensor:
         # Like transform.project, but the gradient has the memory layout of the weights.
-        return nn.functional.linear(x, self.transform.weight.flatten(0, 1))
+        return project(x, self.transform.weight.flatten(0, 1))
 
 
 class BagReadout(nn.Module):

@@ -44,6 +44,8 @@ _GUESSING = {"r2": 0.0, "roc_auc": 0.5}
 _HOW_TO_GET = {
     "boosting": "use scikit-learn's HistGradientBoosting models on the columns of crossgcn hops",
     "ebm": "use InterpretML's ExplainableBoosting models on the columns of crossgcn hops",
+    "lightgbm": "use LightGBM's models on the columns of crossgcn hops",
+    "gnn": "train layers of PyTorch Geometric",
 }
 
 
@@ -328,7 +330,11 @@ def _overconfident(comparison: TableComparison) -> list[str]:
 def _sentences(summary: Summary) -> list[str]:
     """Return a sentence for each question of a comparison, and the recommended model."""
     sentences = []
-    splits = len(summary["models"][0]["validation_score"])
+    runs, of_what = len(summary["models"][0]["validation_score"]), "split"
+    where = f"{count(runs, of_what)} of this table"
+    if summary.get("splits") == "time":
+        of_what = "training"
+        where = f"{count(runs, of_what)} on the one split by time"
     answers, verdicts = dict(summary["answers"]), dict(_VERDICTS)
     for name, answer in answers.pop("relations", {}).items():
         answers[f"without {name}"] = answer
@@ -340,14 +346,13 @@ def _sentences(summary: Summary) -> list[str]:
         words = {
             "helps": helps,
             "does not help": does_not,
-            "cannot tell": f"{helps}? Cannot tell: more splits needed (--num-splits)",
+            "cannot tell": f"{helps}? Cannot tell: more {of_what}s needed (--num-splits)",
         }[answer["verdict"]]
         if not answer["beats_constant"]:
             words += f" ({answer['model']} is not shown to beat a constant)"
         measured = difference_text(summary["metric"], answer["difference"], answer["interval"])
         sentences.append(
-            f"{words}. {answer['model']} against {answer['against']}: {measured}, "
-            f"{count(splits, 'split')} of this table."
+            f"{words}. {answer['model']} against {answer['against']}: {measured}, {where}."
         )
     models = {model["model"]: model for model in summary["models"]}
     if summary["recommended"] == CONSTANT:

@@ -86,7 +86,11 @@ class Misses(NamedTuple):
         return cls(np.sort(errors / (spread + typical)).tolist(), typical)
 
     def predict(self, scores: Floats, spread: Floats, coverage: float) -> Answers:
-        """Return intervals or sets of rows; the most probable class is in every set."""
+        """Return intervals or sets of rows.
+
+        A set has every class that is at least as probable as the true class of enough held-out
+        rows (Sadinle et al. 2019), so it is empty if no class is.
+        """
         count = len(self.sizes)
         most = min(999, 1000 * count // (count + 1))
         if not 0.5 <= coverage <= most / 1000 + 1e-9:
@@ -96,9 +100,7 @@ class Misses(NamedTuple):
             )
         largest = self.sizes[ceil((count + 1) * (coverage - 1e-9)) - 1]
         if scores.shape[1] > 1:
-            chances = softmax(scores, axis=1)
-            is_best = chances == chances.max(axis=1, keepdims=True)
-            return np.asarray((1 - chances <= largest) | is_best)
+            return np.asarray(1 - softmax(scores, axis=1) <= largest)
         return np.asarray(scores + largest * (spread + self.typical)[:, None] * [-1, 1])
 
 

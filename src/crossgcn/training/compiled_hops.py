@@ -13,6 +13,7 @@ from torch import Tensor
 
 from crossgcn.kernels import cpu_hop_loops as hop_loops
 from crossgcn.kernels.cpu_loops import call, drop
+from crossgcn.kernels.ops import is_large_product, multiply_large
 from crossgcn.layers.order_weights import PerUnit
 from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.compiled_network import Array, flat
@@ -59,8 +60,9 @@ class HopPasses:
     def _allocate(self, rows: int, columns: int) -> None:
         """Allocate arrays for batches of this shape, and set the arguments of the loops."""
         self._dropped = torch.empty(rows, columns)
+        self._is_large = is_large_product(self._projection, self._dropped)
         projections, gradient = (torch.empty(self.order, self.units, rows) for _ in range(2))
-        self._projections, self._gradient = projections.flatten(0, 1), gradient.flatten(0, 1).t()
+        self._projections, self._gradient = projections.flatten(0, 1), gradient.flatten(0, 1)
         self._scores, self._log_probabilities, self._grad_scores = (
             torch.empty(self.bags, self.classes, rows) for _ in range(3)
         )
@@ -80,8 +82,11 @@ class HopPasses:
             entries, key = flat(x.contiguous()), (int(bits.seed), int(bits.step))
             drop(entries, entries, flat(self._dropped), key, self._dropout.p, site=bits.site)
             x = self._dropped
-        self._inputs = x.t()
-        torch.mm(self._projection, self._inputs, out=self._projections)
+        self._inputs = x
+        if self._is_large:
+            self._projections.copy_(multiply_large(self._projection, x))
+        else:
+            torch.mm(self._projection, x.t(), out=self._projections)
         call(hop_loops.score_units, self._projections.numel(), *self._forward)
         return self._returned[0] if self.bags > 1 else self._returned[0][0]
 
@@ -102,6 +107,9 @@ class HopPasses:
         if grad_scores is not self._returned[1]:
             self._returned[1].copy_(grad_scores)
         call(hop_loops.score_units_backward, self._projections.numel(), *self._backward)
-        # Multiplying in this order is faster than computing the transpose.
-        torch.mm(self._inputs, self._gradient, out=self._product)
-        self._grad_projection[:] = self._product.numpy().T
+        inputs, gradient = self._inputs.t(), self._gradient
+        if self._is_large:
+            self._grad_projection[:] = multiply_large(gradient, inputs).numpy()
+        else:  # multiplying in this order is faster than computing the transpose
+            torch.mm(inputs, gradient.t(), out=self._product)
+            self._grad_projection[:] = self._product.numpy().T
