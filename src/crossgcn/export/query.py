@@ -96,8 +96,13 @@ class Query:
         import ibis
         from sqlglot import exp
 
-        values = exp.values(rows, alias="rows", columns=list(columns))
-        self._steps[name] = exp.select("*").from_(values)
+        names = {column: _identifier(column) for column in columns}
+        cells = [
+            exp.cast(each, "double").as_(each) if columns[column] == "float64" else each
+            for column, each in names.items()
+        ]
+        values = exp.values(rows, alias="listed", columns=[*names.values()])
+        self._steps[name] = exp.select(*cells).from_(values)
         return ibis.table(columns, name=name)
 
     def write(self, last: Any, header: str) -> str:
