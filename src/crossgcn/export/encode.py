@@ -27,7 +27,7 @@ _DIGITS = {"%Y": "([0-9]{4})", "%m": "([0-9]{1,2})", "%d": "([0-9]{1,2})"}
 _WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 _DECIMALS = 8
 """Of ranks, which are between -0.5 and 0.5."""
-_STEPS = ("known ranks", "ranks")
+_ARRAYS = ("numbers", "ranks")
 _MOST, _MOST_DIGITS = 1e308, 1e15
 _DAYS_BEFORE_1970 = 719_468
 """Days from 0000-03-01 to 1970-01-01."""
@@ -128,30 +128,41 @@ def _encode_number(query: Query, table: Any, encoder: NumberEncoder) -> list[Any
 def _add_ranks(query: Query, prefix: str, table: Any, encoders: Sequence[NumberEncoder]) -> Any:
     """Add the rank of each number, interpolated between the saved ranks of training.
 
-    These are listed in a table per column; a join finds the two between which a number is.
+    These are two arrays per column. First each number is placed among the known ones.
     """
-    import ibis
-
-    joined, ranks = table, {}
-    for number, each in enumerate(encoders):
-        known = [int(x) if x.is_integer() and abs(x) < _MOST_DIGITS else x for x in each.known]
-        listed, name = (query.name(f"{what} of {each.column}", "steps") for what in _STEPS)
-        rows = zip([-_MOST, *known], [each.ranks[0], *each.ranks], strict=True)
-        rounded = [(low, round(rank, _DECIMALS)) for low, rank in rows]
-        step = query.add_values(listed, rounded, {"low": "float64", "value": "float64"})
-        order = ibis.window(order_by=step.low)
-        high, above = step.low.lead().over(order), step.value.lead().over(order)
-        slope = ((above - step.value) / (high - step.low)).fill_null(0.0)
-        step = query.add(name, step.mutate(high=high.fill_null(_MOST), slope=slope))
-        cell = table[query.name(each.column)]
-        filled = cell.fill_null(0.0)
-        joined = joined.join(
-            step, [filled >= step.low, filled < step.high], rname=f"{{name}} {number}"
+    if not encoders:
+        return table
+    arrays: dict[str, list[float]] = {}
+    for each in encoders:
+        numbers = [int(x) if x.is_integer() and abs(x) < _MOST_DIGITS else x for x in each.known]
+        ranks = [each.ranks[0], *each.ranks, each.ranks[-1]]
+        values = [-_MOST, *numbers, _MOST], [round(rank, _DECIMALS) for rank in ranks]
+        names = (query.name(f"{what} of {each.column}", "ranks") for what in _ARRAYS)
+        arrays |= dict(zip(names, values, strict=True))
+    known, places = query.add_arrays(f"{prefix}known_ranks", arrays), {}
+    for each in encoders:
+        numbers = known[query.name(f"numbers of {each.column}", "ranks")]
+        cell = table[query.name(each.column)].fill_null(0.0)
+        places[query.name(f"place of {each.column}", "ranks")] = _count_up_to(numbers, cell)
+    joined = table.cross_join(known).select(*[table[name] for name in table.columns], **places)
+    placed = query.add(f"{prefix}places", joined)
+    found = {}
+    for each in encoders:
+        arrays_of = (query.name(f"{what} of {each.column}", "ranks") for what in _ARRAYS)
+        at = placed[query.name(f"place of {each.column}", "ranks")]
+        (low, high), (rank, above) = (
+            (known[name][at - 1].cast("float64"), known[name][at].cast("float64"))
+            for name in arrays_of
         )
-        rank = cell.isnull().ifelse(0.0, step.value + step.slope * (cell - step.low))
-        ranks[query.name(f"{each.column} rank", "ranks")] = rank
-    kept = [table[name] for name in table.columns]
-    return query.add(f"{prefix}ranks", joined.select(*kept, **ranks)) if ranks else table
+        cell = placed[query.name(each.column)]
+        rank = rank + (above - rank) * (cell - low) / (high - low)
+        found[query.name(f"{each.column} rank", "ranks")] = cell.isnull().ifelse(0.0, rank)
+    kept = [placed[name] for name in table.columns]
+    return query.add(f"{prefix}ranks", placed.cross_join(known).select(*kept, **found))
+
+
+def _count_up_to(array: Any, number: Any) -> Any:
+    return array.filter(lambda each: each <= number).length()
 
 
 def _encode_words(cell: Any, encoder: WordEncoder) -> list[Any]:
