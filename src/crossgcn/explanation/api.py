@@ -167,7 +167,8 @@ def _read_model(
     classes: Sequence[Any] | None,
 ) -> _Case:
     """Read a model or an estimator, whose rows are numbered after the graph of the fit."""
-    network, rows, labels, fitted = getattr(model, "model_", model), None, None, None
+    network: Any = getattr(model, "model_", model)
+    rows = labels = fitted = None
     if not isinstance(network, nn.Module):
         raise BadInput(
             f"a {type(model).__name__} was given, which holds no trained model; give a model, an "

@@ -265,10 +265,10 @@ class _Export:
             table = query.add_values("training_labels", rows, {"id": "string", "label": "float64"})
         else:  # one list of nodes per class
             parts = []
-            for number, (name, rows) in enumerate(self.labels.groupby("label", sort=False)):
-                nodes_of = [(each,) for each in rows["id"]]
-                part = query.add_values(f"class_{number}", nodes_of, {"id": "string"})
-                parts.append(part.mutate(label=ibis.literal(name)))
+            for number, (name, part) in enumerate(self.labels.groupby("label", sort=False)):
+                nodes_of = [(each,) for each in part["id"]]
+                listed = query.add_values(f"class_{number}", nodes_of, {"id": "string"})
+                parts.append(listed.mutate(label=ibis.literal(name)))
             table = query.add("training_labels", ibis.union(*parts))
         if is_number:
             mean = float(targets.mean())
@@ -297,7 +297,9 @@ class _Export:
         prefixes = [f"{name}: " if len(outputs) > 1 else "" for name in outputs]
         terms: list[dict[str, Any]] = [
             {
-                query.name(prefix + column.name): _write_form(forms[output], x, column.places)
+                query.name(prefix + column.name): _write_form(
+                    forms[output], x, column.places.tolist()
+                )
                 for column, forms in zip(self.scores.columns, self.scores.singles, strict=True)
             }
             for output, prefix in enumerate(prefixes)
