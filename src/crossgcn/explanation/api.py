@@ -167,9 +167,8 @@ def _read_model(
     classes: Sequence[Any] | None,
 ) -> _Case:
     """Read a model or an estimator, whose rows are numbered after the graph of the fit."""
-    network: Any = getattr(model, "model_", model)
-    rows = labels = fitted = None
-    if not isinstance(network, nn.Module):
+    network, rows, labels, fitted = getattr(model, "model_", model), None, None, None
+    if not isinstance(getattr(model, "model_", model), nn.Module):
         raise BadInput(
             f"a {type(model).__name__} was given, which holds no trained model; give a model, an "
             "estimator after its fit, or the folder of a run"
