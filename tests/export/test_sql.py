@@ -112,7 +112,8 @@ def test_the_query_of_each_dialect_is_read_as_it_was_meant(crossgcn: Command, di
         known = {*done["tables"], *(each.alias for each in query.ctes)}
         assert {each.name for each in query.find_all(sqlglot.exp.Table)} <= known
         for column in query.find_all(sqlglot.exp.Column):
-            assert column.this.quoted, column  # databases differ in the case of other names
+            is_own = column.name.startswith("__ibis_param")  # of an expression within
+            assert column.this.quoted or is_own, column  # else the case of letters would matter
 
 
 def write_strange_tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]:
