@@ -12,11 +12,11 @@ from torch_geometric.data import Data
 
 from crossgcn import CrossHops, explain
 from crossgcn.data.features import FeatureSpace
+from crossgcn.data.relations import Relation
 from crossgcn.errors import BadInput
 from crossgcn.explanation import Explanation, NotASum
 from crossgcn.explanation.columns import SCOPES, Names, hop_columns
 from crossgcn.explanation.polynomial import Floats
-from crossgcn.graph.hops import RelationNames
 from crossgcn.models.cross_hops import HopPerceptron
 
 SPACE = FeatureSpace(
@@ -168,6 +168,14 @@ def test_the_largest_terms_carry_a_share_of_each_prediction(
     monkeypatch.setattr("crossgcn.explanation.purify._MOST_TERMS", {2: listed, 3: listed})
     whole, nodes = explained(make_model(num_classes), make_graph()), np.arange(30, 95)
     assert (whole.rest is None) == (listed > 6)
+    frame = whole.to_frame().set_index("class")  # its last rows are what is not listed
+    if whole.rest is not None:
+        for at, name in enumerate(whole.outputs):
+            last = frame.loc[name].iloc[-1]
+            assert last["term"] == "all other crosses" and len(frame.loc[name]) == 1 + len(
+                whole.terms
+            )
+            assert last["importance"] == whole.rest.importance[at]
     shares = whole.shares_of_largest(nodes)
     for count in (1, 4, len(whole.terms)):
         of_nodes = []
@@ -182,12 +190,12 @@ def test_the_largest_terms_carry_a_share_of_each_prediction(
     assert (shares[-1] == pytest.approx(1.0)) == (whole.rest is None)
 
 
-FRIENDS = (RelationNames("friends"),)
+FRIENDS = (Relation("friends", torch.zeros(2, 0)),)
 
 
 def test_columns_are_those_of_the_table() -> None:
     model = CrossHops(7, 4, 1, 3, label_features=True, hops=1)
-    columns = hop_columns(model, Names(SPACE, ("a", "b", "c"), FRIENDS, FRIENDS, "club"))
+    columns = hop_columns(model, Names(SPACE, ("a", "b", "c"), FRIENDS, "club"))
     assert [column.name for column in columns] == [
         *("city", "sport", "age", "friends: city", "friends: sport", "friends: age"),
         *("number of friends", "friends: club", "friends: known labels"),
@@ -274,8 +282,8 @@ def test_refusals_say_what_the_model_would_need() -> None:
     with pytest.raises(BadInput, match="give the graph a train_mask"):
         explain(sees, graph)
     graph.train_mask = torch.arange(graph.num_nodes) < 100
-    whole = explain(sees, graph, relation="friends")
-    assert ("friends: 1",) in [term.columns for term in whole.terms]
+    whole = explain(sees, graph)
+    assert ("neighbours: 1",) in [term.columns for term in whole.terms]
 
 
 def test_why_this_and_not_that() -> None:

@@ -18,9 +18,11 @@ from crossgcn.experiments.predict import class_scores, join_new_nodes, score_nod
 from crossgcn.experiments.run_folder import RunFolder, open_run
 from crossgcn.explanation.api import explain
 from crossgcn.explanation.terms import Explanation
+from crossgcn.export.query import DIALECTS
 
 pytest.importorskip("ibis")
 duckdb = pytest.importorskip("duckdb")
+sqlglot = pytest.importorskip("sqlglot")
 
 STRANGE = 'a"; drop table nodes; --'
 FEW = ("--num-splits", "1", "--epochs", "3", "--bags", "2", "--set", "hidden_channels=4")
@@ -90,6 +92,28 @@ def test_counties(crossgcn: Command, target: str) -> None:
     text = {"nodes": tables.nodes.astype(str), "edges": tables.edges.astype(str)}
     as_text = run_duckdb(query, **text)
     check_scores(as_text, run)
+    assert query.count("\n") < 1200
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_query_of_each_dialect_is_read_as_it_was_meant(crossgcn: Command, dialect: str) -> None:
+    """The text parses in its dialect, and has the steps and the columns of DuckDB's."""
+    options = (*write_related_tables(), "--columns", "8")
+    result_of(crossgcn("train", *options, "--out", "run", *FEW, "--json"))
+    parsed = {}
+    for name in ("duckdb", dialect):
+        done = result_of(crossgcn("export", "run", "--sql", name, "--out", f"{name}.sql", "--json"))
+        parsed[name] = sqlglot.parse_one(Path(f"{name}.sql").read_text(), dialect=name)
+        columns = done["columns"]
+        assert [each.alias_or_name for each in parsed[name].expressions] == columns
+    steps = {name: [each.alias for each in query.ctes] for name, query in parsed.items()}
+    assert len(steps[dialect]) == len(steps["duckdb"])
+    for query in parsed.values():
+        known = {*done["tables"], *(each.alias for each in query.ctes)}
+        assert {each.name for each in query.find_all(sqlglot.exp.Table)} <= known
+        for column in query.find_all(sqlglot.exp.Column):
+            is_own = column.name.startswith("__ibis_param")  # of an expression within
+            assert column.this.quoted or is_own, column  # else the case of letters would matter
 
 
 def write_strange_tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 from crossgcn.data.features import FeatureSpace
-from crossgcn.data.relations import NEIGHBOURS, Relation, relations_of
+from crossgcn.data.relations import relations_of
 from crossgcn.data.tables.graph import read_edge_encoders, read_encoding
 from crossgcn.data.tables.kinds.date import DateEncoder
 from crossgcn.data.tables.kinds.numeric import NumberEncoder
@@ -32,12 +32,10 @@ from crossgcn.explanation.hop_explainer import Contrast, HopExplainer
 from crossgcn.explanation.node import NodeExplanation
 from crossgcn.explanation.polynomial import NotASum, read_layers
 from crossgcn.explanation.products import NO_COLUMNS, Products, products
-from crossgcn.graph.hops import named
 from crossgcn.graph.neighbourhood import NeighbourLabels, neighbour_labels
 from crossgcn.models.cross_hops import CrossHops
 
 FeatureNames = FeatureSpace | Sequence[str] | None
-_Graph = tuple[Data, NeighbourLabels | None]
 
 
 def explain(
@@ -50,7 +48,6 @@ def explain(
     feature_names: FeatureNames = None,
     classes: Sequence[Any] | None = None,
     contrast: Contrast = None,
-    relation: str = "neighbours",
     since: Any = None,
 ) -> Any:
     """Return the scores of a model as exact sums of purified terms of columns.
@@ -70,7 +67,6 @@ def explain(
         classes: Names of the classes.
         contrast: Two of the classes: why the first and not the second. ``None`` for one of them is
             the class that ``node`` is predicted as.
-        relation: What neighbours are called, if the graph has no relations by name.
         since: For a run an older one: why the scores of their nodes, or of ``node``, changed.
 
     Returns:
@@ -82,58 +78,28 @@ def explain(
     Raises:
         BadInput: If the model is not a sum of named terms; the message says which models are.
     """
-    if isinstance(model, str | PathLike):
-        model = open_run(Path(model))
+    model = _open(model)
     if since is not None:
         if not isinstance(model, RunFolder) or data is not None or edge_index is not None:
             raise BadInput("since compares two runs: give the folder of a run, and no tables")
-        return _explain_change(model, since, node, contrast)
-    fitted: _Graph | None = None
+        return _explain_change(model, _open(since), node, contrast)
     if isinstance(model, RunFolder):
         if any(each is not None for each in (feature_names, classes, node_index)):
             raise BadInput("a run knows its names: give tables, node and contrast only")
-        network, graph, names = model.saved.model, model.data, names_of_run(model)
-        labels = model.labels(network)
-        if data is not None:
-            fitted = graph, labels
-            new, graph = join_new_nodes(model, data, edge_index)
-            labels = model.labels(network, data=graph)
-            names = _with_new_nodes(names, model.ids, new.ids, data)
-        elif edge_index is not None:
-            raise BadInput("edges go with new nodes: give a table of these, too")
+        case = _read_run(model, data, edge_index)
     else:
-        network = getattr(model, "model_", model)
-        graph, rows, labels, fitted = _graph_of(model, data, edge_index, node_index)
-        if not isinstance(network, CrossHops):
-            read_layers(network)  # refuses what is no sum of products
-        if classes is None:
-            classes = getattr(model, "classes_", None)
-        if feature_names is None:
-            feature_names = getattr(model, "feature_names_in_", None)
-        relations = () if graph.edge_index is None else relations_of(graph)
-        names = Names(
-            _check_features(feature_names, graph.x.shape[1], network.in_channels),
-            _check_classes(classes, network),
-            **_names_of(relations, relation),
-            num_rows=graph.x.shape[0] if rows is None else len(rows),
-            rows=rows,
-        )
-        if fitted is not None:
-            known, count = fitted[0].num_nodes, graph.num_nodes
-            shown = [str(number) for most in (known, count) for number in range(most)]
-            names = replace(names, rows=known + rows, shown=shown)
-        if labels is None:
-            labels = _labels(network, graph, len(names.classes))
+        case = _read_model(model, data, edge_index, node_index, feature_names, classes)
+    network, graph, names = case[:3]
     reads_edges = isinstance(network, CrossHops) or bool(getattr(network, "propagations", ()))
     if reads_edges and graph.edge_index is None:
         raise BadInput("this model reads edges: give data with an edge_index")
     if isinstance(network, CrossHops):
-        explainer = HopExplainer(network, graph, names, labels, fitted)
+        explainer = HopExplainer(*case)
         place = None if node is None else names.node(node)
-        explainer.compare(explainer.complete(contrast, place))
+        explainer.compare(contrast, place)
         if place is not None:
             return explainer.explain([place]).node(node)
-        return explainer.explain(() if fitted is None or names.rows is None else names.rows)
+        return explainer.explain(() if case.fitted is None or names.rows is None else names.rows)
     if node is not None or contrast is not None:
         raise BadInput(NO_COLUMNS)
     return products(network, graph, names)
@@ -163,22 +129,94 @@ def list_largest_terms(
     return pd.DataFrame({f"term {number}": column for number, column in enumerate(columns, 1)})
 
 
-def _explain_change(new: RunFolder, since: Any, node: Any, contrast: Contrast) -> Difference:
-    """Return why the scores of a run are not those of an older one."""
-    old = (
-        open_run(Path(since)) if isinstance(since, str | PathLike) else getattr(since, "run", since)
+class _Case(NamedTuple):
+    """A model and its graph, with labels that it sees, and the graph that terms are fitted on."""
+
+    network: Any
+    graph: Data
+    names: Names
+    labels: NeighbourLabels | None
+    fitted: tuple[Data, NeighbourLabels | None] | None = None
+
+
+def _open(given: Any) -> Any:
+    """Return the run in a folder or of a table model; what else is given as it is."""
+    run = open_run(Path(given)) if isinstance(given, str | PathLike) else given
+    return getattr(run, "run", run)
+
+
+def _read_run(run: RunFolder, nodes: Any = None, edges: Any = None) -> _Case:
+    """Read a run; new nodes are numbered after the training graph and its copy with new nodes."""
+    network, names = run.saved.model, names_of_run(run)
+    known = run.data, run.labels(network)
+    if nodes is None:
+        if edges is not None:
+            raise BadInput("edges go with new nodes: give a table of these, too")
+        return _Case(network, known[0], names, known[1])
+    new, graph = join_new_nodes(run, nodes, edges)
+    names = _with_new_nodes(names, run.ids, new.ids, nodes)
+    return _Case(network, graph, names, run.labels(network, data=graph), known)
+
+
+def _read_model(
+    model: Any,
+    data: Any,
+    edge_index: Any,
+    node_index: Any,
+    feature_names: FeatureNames,
+    classes: Sequence[Any] | None,
+) -> _Case:
+    """Read a model or an estimator, whose rows are numbered after the graph of the fit."""
+    network, rows, labels, fitted = getattr(model, "model_", model), None, None, None
+    if not isinstance(getattr(model, "model_", model), nn.Module):
+        raise BadInput(
+            f"a {type(model).__name__} was given, which holds no trained model; give a model, an "
+            "estimator after its fit, or the folder of a run"
+        )
+    if hasattr(model, "explained_graph") and not isinstance(data, Data):
+        data, rows, labels, fitted = model.explained_graph(data, edge_index, node_index)
+    elif edge_index is not None or node_index is not None:
+        raise BadInput("edge_index goes with rows of an estimator; the graph has its own")
+    elif not isinstance(data, Data):
+        raise BadInput("give the graph of the model as a torch_geometric.data.Data, with its x")
+    if not isinstance(network, CrossHops):
+        read_layers(network)  # refuses what is no sum of products
+    names = Names(
+        _check_features(
+            getattr(model, "feature_names_in_", None) if feature_names is None else feature_names,
+            data.x.shape[1],
+            network.in_channels,
+        ),
+        _check_classes(getattr(model, "classes_", None) if classes is None else classes, network),
+        () if data.edge_index is None else relations_of(data),
+        num_rows=data.x.shape[0] if rows is None else len(rows),
+        rows=rows,
     )
+    if fitted is not None:
+        known = fitted[0].num_nodes
+        shown = [str(number) for most in (known, data.num_nodes) for number in range(most)]
+        names = replace(names, rows=known + rows, shown=shown)
+    if labels is None and isinstance(network, CrossHops) and network.plan.num_labels:
+        mask = data.get("train_mask")
+        if mask is None or mask.shape != (data.num_nodes,):
+            raise BadInput(
+                "this model sees the labels of neighbours in the training set: give the graph a "
+                "train_mask with one entry per node"
+            )
+        nodes, times = mask.nonzero().flatten(), data.get("node_time")
+        labels = neighbour_labels(data.y, nodes, len(names.classes), times)
+    return _Case(network, data, names, labels, fitted)
+
+
+def _explain_change(new: RunFolder, old: RunFolder, node: Any, contrast: Contrast) -> Difference:
+    """Return why the scores of a run are not those of an older one."""
     refuse_others(new, old)
-    explainers = []
-    for run in (new, old):
-        network = run.saved.model
-        if not isinstance(network, CrossHops):
-            raise BadInput(NO_COLUMNS)
-        explainers.append(HopExplainer(network, run.data, names_of_run(run), run.labels(network)))
+    cases = [_read_run(run) for run in (new, old)]
+    if not all(isinstance(case.network, CrossHops) for case in cases):
+        raise BadInput(NO_COLUMNS)
+    explainers = [HopExplainer(*case) for case in cases]
     place = None if node is None else new.find(node)
-    contrast = explainers[0].complete(contrast, place)
-    for explainer in explainers:
-        explainer.compare(contrast)
+    explainers[1].compare(explainers[0].compare(contrast, place))
     return compare_runs(new, old, explainers[0], explainers[1], place)
 
 
@@ -196,38 +234,23 @@ def names_of_run(run: RunFolder) -> Names:
     """Return what a run calls its inputs, scores and nodes."""
     preprocess = run.saved.preprocess
     space = preprocess.space or FeatureSpace.unnamed(run.data.x.size(1))
-    relations = _names_of(relations_of(run.data))
-    classes = tuple(preprocess.classes)
-    names = Names(space, classes, **relations, find=run.find, shown=run.shown)
+    classes, relations = tuple(preprocess.classes), relations_of(run.data)
+    names = Names(space, classes, relations, find=run.find, shown=run.shown)
     if preprocess.encoding is None:
         return names
     encoder, plan = read_encoding(preprocess)
-    numbers = {
-        each.column: (each.mean, each.deviation)
-        for each in encoder.columns
-        if isinstance(each, NumberEncoder)
-    }
+    numbers = {each.column: each for each in encoder.columns if isinstance(each, NumberEncoder)}
     dates = {each.column: each for each in encoder.columns if isinstance(each, DateEncoder)}
-    for column, date in dates.items():
-        numbers[column] = date.parts[-1].mean, date.parts[-1].deviation
+    numbers |= {column: date.parts[-1] for column, date in dates.items()}
     of_edges = read_edge_encoders(preprocess)
     for each in plan.relations:
         for number in of_edges[each.name].columns if each.name in of_edges else ():
             if isinstance(number, NumberEncoder):
                 for side in ("", "in-", "out-"):
-                    title = f"{side}{each.title}: {number.column} (mean)"
-                    numbers[title] = (number.mean, number.deviation)
+                    numbers[f"{side}{each.title}: {number.column} (mean)"] = number
+    scales = {name: (each.mean, each.deviation) for name, each in numbers.items()}
     earliest = {column: date.earliest for column, date in dates.items()}
-    return replace(names, target=plan.target, numbers=numbers, dates=earliest)
-
-
-def _names_of(relations: Sequence[Relation], only: str = NEIGHBOURS) -> dict[str, Any]:
-    """Return what relations are called; ``only`` is the name of one without a name of its own."""
-    relations = [each._replace(name=only) if each.is_plain else each for each in relations]
-    return {
-        "relations": tuple(map(named, relations)),
-        "relation_features": tuple(named(each, features=True) for each in relations),
-    }
+    return replace(names, target=plan.target, numbers=scales, dates=earliest)
 
 
 def _with_new_nodes(names: Names, known: Sequence[str], new: Sequence[str], table: Any) -> Names:
@@ -251,40 +274,6 @@ def _with_new_nodes(names: Names, known: Sequence[str], new: Sequence[str], tabl
     shown = (*old, *old, *new)
     rows = first + np.arange(len(new))
     return replace(names, find=find, shown=shown, rows=rows, num_rows=len(new))
-
-
-def _graph_of(
-    model: Any, data: Any, edge_index: Any, node_index: Any
-) -> tuple[Data, Any, NeighbourLabels | None, _Graph | None]:
-    """Return the graph to explain with its labels, and of an estimator the node of each row.
-
-    The last is the graph of the fit, if it is another.
-    """
-    if not isinstance(getattr(model, "model_", model), nn.Module):
-        raise BadInput(
-            f"a {type(model).__name__} was given, which holds no trained model; give a model, an "
-            "estimator after its fit, or the folder of a run"
-        )
-    if hasattr(model, "explained_graph") and not isinstance(data, Data):
-        return model.explained_graph(data, edge_index, node_index)  # type: ignore[no-any-return]
-    if edge_index is not None or node_index is not None:
-        raise BadInput("edge_index goes with rows of an estimator; the graph has its own")
-    if not isinstance(data, Data):
-        raise BadInput("give the graph of the model as a torch_geometric.data.Data, with its x")
-    return data, None, None, None
-
-
-def _labels(model: nn.Module, data: Data, num_classes: int) -> NeighbourLabels | None:
-    """Return what neighbours show of the labels of training nodes."""
-    if not isinstance(model, CrossHops) or not model.plan.num_labels:
-        return None
-    mask = data.get("train_mask")
-    if mask is None or mask.shape != (data.num_nodes,):
-        raise BadInput(
-            "this model sees the labels of neighbours in the training set: give the graph a "
-            "train_mask with one entry per node"
-        )
-    return neighbour_labels(data.y, mask.nonzero().flatten(), num_classes, data.get("node_time"))
 
 
 def _check_classes(classes: Sequence[Any] | None, model: Any) -> tuple[str, ...]:

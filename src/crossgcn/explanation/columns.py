@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 
 from crossgcn.data.features import FeatureSpace, name_label
-from crossgcn.data.relations import NEIGHBOURS
+from crossgcn.data.relations import NEIGHBOURS, Relation, as_relation
 from crossgcn.data.tables.kinds.numeric import MAX_DEVIATIONS
 from crossgcn.errors import BadInput, unknown_name
 from crossgcn.explanation.polynomial import Floats, Ints, as_array, target_scale
-from crossgcn.graph.hops import RelationNames
+from crossgcn.graph.hops import named
 from crossgcn.models.cross_hops import CrossHops
 
 SCOPES = ("own", "neighbourhood", "both")
@@ -63,8 +64,7 @@ class Names:
     Attributes:
         features: Names of the features, and the column of the table that each describes.
         classes: Names of the classes, or the name of the number.
-        relations: What neighbours and the columns of edges are called; and the same with one name
-            per feature of these columns.
+        relations: The relations, which name neighbours and the columns of edges.
         target: The column that is predicted, if it holds classes and has a name.
         numbers: Mean and deviation by which each number of the table was standardised.
         dates: The numbers that count days, and the day that each starts from.
@@ -76,8 +76,7 @@ class Names:
 
     features: FeatureSpace
     classes: tuple[str, ...]
-    relations: tuple[RelationNames, ...] = (RelationNames(),)
-    relation_features: tuple[RelationNames, ...] = (RelationNames(),)
+    relations: tuple[Relation, ...] = (as_relation(torch.zeros(2, 0)),)
     target: str | None = None
     numbers: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     dates: Mapping[str, str] = field(default_factory=dict)
@@ -237,55 +236,57 @@ def hop_columns(model: CrossHops, names: Names) -> list[Column]:
     target = name_label(classes, None if is_regression else names.target)
     shown = classes[1:] if plan.num_labels == 1 else classes
     labels = [target if name == target else f"{target}={name}" for name in shown or classes]
-    features = plan.name_columns(
-        names.features.names, labels[: plan.num_labels], names.relation_features
+    of_features = [named(each, features=True) for each in names.relations]
+    features = plan.name_columns(names.features.names, labels[: plan.num_labels], of_features)
+    titles = plan.name_columns(
+        fields, [target] * plan.num_labels, list(map(named, names.relations))
     )
-    titles = plan.name_columns(fields, [target] * plan.num_labels, names.relations)
-    num_table, after_counts = plan.num_means, plan.num_means + len(plan.sides)
+    first_count = plan.num_means
+    first_edge = first_count + len(plan.sides)
     members: dict[tuple[int, str], list[int]] = {}
     for place, title in enumerate(titles):
-        members.setdefault((min(place, num_table) // width, title), []).append(place)
-    columns, prior = [], as_array(model.prior)  # 0 for flags
+        members.setdefault((min(place, first_count) // width, title), []).append(place)
+    center, deviation, prior = map(as_array, (model.center, model.deviation, model.prior))
+    columns = []
     for (_, title), places in members.items():
-        column = fields[places[0] % width] if places[0] < num_table else None
-        since = names.dates.get(column) if column else None
+        column = fields[places[0] % width] if places[0] < first_count else ""
+        since = names.dates.get(column)
         number = title if since is None else f"{title} days"
         places.sort(key=lambda place: features[place] != number)  # a number before its ranges
-        is_number, table_scale, known = features[places[0]] == number, None, (0.0, 1.0)
-        # Numbers of neighbours and columns of edges follow, then labels and how many are known.
-        label = places[0] - plan.first_label
-        is_edge = after_counts <= places[0] < plan.first_label
-        is_label = label >= 0 and label % (plan.num_labels + 1) < plan.num_labels
-        if column is not None:
+        first, is_number = places[0], features[places[0]] == number
+        known, table_scale, is_log = (0.0, 1.0), None, False
+        are_shares = np.zeros(len(places), np.bool_)
+        if first < first_count:  # own columns, and their means over neighbours
             table_scale = names.numbers.get(column) if is_number else None
             known = table_scale or known
-        elif is_edge:
-            is_number = title.endswith(" (mean)") and features[places[0]] == title
+            if first >= width and table_scale is None and (not is_number or len(places) == 1):
+                are_shares = prior[np.array(places) % width] == 0  # flags
+        elif first < first_edge:  # numbers of neighbours
+            is_number = is_log = True
+        elif first < plan.first_label:  # columns of edges
+            is_number = is_number and title.endswith(" (mean)")
             known = names.numbers.get(title, known)
-        elif len(places) == 1:
-            is_number = True  # also the share of the second of two classes
-            known = target_scale(model) if is_label and is_regression else known
-        is_share = np.full(len(places), is_label and not is_regression)
-        if is_edge:
-            is_share[:] = not is_number
-        if width <= places[0] < num_table and table_scale is None:
-            is_share = prior[np.array(places) % width] == 0
-            is_share &= not is_number or len(places) == 1
-        shares = np.stack([as_array(model.center), as_array(model.deviation)])[:, places]
-        center, deviation = shares[:, 0].tolist()
-        scale = (known[0] + known[1] * center, known[1] * deviation)
+            are_shares[:] = not is_number
+        elif (first - plan.first_label) % (plan.num_labels + 1) == plan.num_labels:
+            is_number = is_log = True  # numbers of known labels
+        else:  # labels; a number is also the share of the second of two classes
+            is_number = len(places) == 1
+            known = target_scale(model) if is_number and is_regression else known
+            are_shares[:] = not is_regression
+        scale = known[0] + known[1] * center[places[0]], known[1] * deviation[places[0]]
+        shares = np.stack([center[places], deviation[places]]) * are_shares
         columns.append(
             Column(
                 title,
                 np.array(places),
                 tuple(features[place] for place in places),
-                "own" if places[0] < width else "neighbourhood",
+                "own" if first < width else "neighbourhood",
                 is_number,
-                scale if is_number else (0.0, 1.0),
+                (float(scale[0]), float(scale[1])) if is_number else (0.0, 1.0),
                 table_scale,
-                places[0] >= num_table and not is_label and not is_edge,
+                is_log,
                 since,
-                shares * is_share if is_share.any() else None,
+                shares if are_shares.any() else None,
             )
         )
     return columns

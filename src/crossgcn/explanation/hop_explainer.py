@@ -88,31 +88,31 @@ class HopExplainer:
         known = y[~y.isnan()] if y is not None and len(names.classes) == 1 else torch.empty(0)
         self.is_share = known.numel() > 0 and bool(((known >= 0) & (known <= 1)).all())
 
-    def complete(self, contrast: Contrast, node: int | None) -> Contrast:
-        """Return two classes; ``None`` in place of one is the class that a node is predicted as.
+    def compare(self, contrast: Contrast, node: int | None = None) -> Contrast:
+        """Explain why the first class and not the second; by default, each against all others.
 
-        A class that is predicted is against all others: then there is no contrast.
+        ``None`` for a class is the one that ``node`` is predicted as. A class that is predicted is
+        against all others: then there is no contrast. Returned are the classes that are compared.
         """
-        if contrast is None or None not in contrast:
-            return contrast
-        if node is None:
-            raise BadInput(
-                "one class of the contrast is None, which a node is predicted as: give node"
-            )
-        first, second = contrast
-        predicted = self.predicted(node)
-        if first is None and str(second) == predicted:
-            raise BadInput(
-                f"node {self.names.show(node)} is predicted as {predicted}: give the class, too, "
-                "that is to be explained against it (--class)"
-            )
-        return None if str(first) == predicted else (first or predicted, second or predicted)
-
-    def compare(self, contrast: Contrast) -> None:
-        """Explain why the first class and not the second; by default, each against all others."""
+        if contrast is not None and None in contrast:
+            if node is None:
+                raise BadInput(
+                    "one class of the contrast is None, which a node is predicted as: give node"
+                )
+            first, second = contrast
+            label = self.predict(self._of_classes.project(self.inputs(np.array([node]))))[0]
+            predicted = self.names.classes[int(label)]
+            if first is None and str(second) == predicted:
+                raise BadInput(
+                    f"node {self.names.show(node)} is predicted as {predicted}: give the class, "
+                    "too, that is to be explained against it (--class)"
+                )
+            is_predicted = str(first) == predicted
+            contrast = None if is_predicted else (first or predicted, second or predicted)
         self.outputs = self.names.outputs(contrast)
         self.polynomial = read_hops(self.model, self.outputs.margin)
         self.most_nodes = max(most_nodes(self.polynomial, len(self.columns)), _LEAST_NODES)
+        return contrast
 
     def with_rows(self, inputs: Tensor) -> HopExplainer:
         """Return the same, with rows of columns in place of nodes that terms are not fitted on."""
@@ -164,11 +164,6 @@ class HopExplainer:
     def inputs(self, nodes: Ints) -> Floats:
         """Return the standardised columns of some nodes."""
         return self._rows(self._inputs, nodes)
-
-    def predicted(self, node: int) -> str:
-        """Return the class that a node is predicted as."""
-        projected = self._of_classes.project(self.inputs(np.array([node])))
-        return self.names.classes[int(self.predict(projected)[0])]
 
     def predict(self, projected: Floats) -> Ints:
         """Return the class that is predicted from projections of columns."""

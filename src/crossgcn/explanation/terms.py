@@ -260,8 +260,16 @@ class Explanation:
         ]
 
     def to_frame(self, top: int | None = None) -> pd.DataFrame:
-        """Return one row per score and term, the most important first, with what is inside."""
-        return make_frame(self.to_json(top))
+        """Return one row per score and term, the most important first, with what is inside.
+
+        The last row of a score is the sum of the terms that are not listed, if there are any.
+        """
+        records = []
+        for at, name in enumerate(self.outputs):
+            records += self.to_json(top, at)
+            if self.rest is not None:
+                records.append({"class": name, **self.rest.describe(at)})
+        return make_frame(records)
 
     @cached_property
     def place_of(self) -> dict[int, int]:
@@ -352,7 +360,7 @@ def make_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     rows = [
         {
             **row,
-            "term": CROSS.join(row["columns"]),
+            "term": CROSS.join(row["columns"]) or OTHERS,
             "columns": tuple(row["columns"]),
             "cells": "; ".join(
                 f"{' & '.join(cell['names'])} {cell['contribution']:+.3g}"

@@ -17,7 +17,6 @@ from crossgcn.data.tables.kinds.date import DateEncoder
 from crossgcn.data.tables.kinds.numeric import MAX_DEVIATIONS, NumberEncoder
 from crossgcn.data.tables.kinds.words import SET, FlagEncoder, WordEncoder
 from crossgcn.errors import BadInput
-from crossgcn.export.query import rounded
 
 if TYPE_CHECKING:
     from crossgcn.export.query import Query
@@ -26,6 +25,10 @@ _NUMBER = "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,2})?$"
 _WHOLE = "^([+-]?[0-9]+)[.]0+$"
 _DIGITS = {"%Y": "([0-9]{4})", "%m": "([0-9]{1,2})", "%d": "([0-9]{1,2})"}
 _WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
+_DECIMALS = 8
+"""Of ranks, which are between -0.5 and 0.5."""
+_ARRAYS = ("numbers", "ranks")
+_MOST, _MOST_DIGITS = 1e308, 1e15
 _DAYS_BEFORE_1970 = 719_468
 """Days from 0000-03-01 to 1970-01-01."""
 
@@ -58,12 +61,8 @@ def add_columns(
     if dates:
         table = _add_dates(query, prefix, table, dates)
     numbers = [each.parts[3] if isinstance(each, DateEncoder) else each for each, _ in read]
-    ranks = {
-        query.name(f"{each.column} rank", "ranks"): _rank(table[query.name(each.column)], each)
-        for each in numbers
-        if isinstance(each, NumberEncoder)
-    }
-    table = query.add(f"{prefix}ranks", table.mutate(**ranks)) if ranks else table
+    encoders = [each for each in numbers if isinstance(each, NumberEncoder)]
+    table = _add_ranks(query, prefix, table, encoders)
     features: dict[str, Any] = {}
     for each, places in read:
         values = zip(places, _encode(query, table, each), strict=True)
@@ -71,17 +70,10 @@ def add_columns(
     return query.add(name, table.select(*keys, **features))
 
 
-def exclusive_flags(encoder: TableEncoder) -> list[list[int]]:
-    """Return positions of features of which at most one is 1, and the others are 0."""
-    groups, first = [], 0
-    for each in encoder.columns:
-        size = len(each.feature_names)
-        if isinstance(each, NumberEncoder):
-            groups.append([*range(first, first + size - 2)])
-        elif isinstance(each, FlagEncoder) or each.kind == "categorical":
-            groups.append([*range(first, first + size)])
-        first += size
-    return groups
+def exclusive_columns(encoder: TableEncoder) -> list[str]:
+    """Return the columns of which at most one flag is 1."""
+    kinds = ("flag", "categorical", "numeric")
+    return [each.column for each in encoder.columns if each.kind in kinds]
 
 
 def _cell(rows: Any, encoder: AnyEncoder, missing: Sequence[str]) -> Any:
@@ -133,16 +125,44 @@ def _encode_number(query: Query, table: Any, encoder: NumberEncoder) -> list[Any
     return [*map(_flag, [*ranges, *missing]), rank, cell.isnull().ifelse(0.0, standard)]
 
 
-def _rank(cell: Any, encoder: NumberEncoder) -> Any:
-    """Return the rank of a number, interpolated between the numbers of training."""
-    import ibis
+def _add_ranks(query: Query, prefix: str, table: Any, encoders: Sequence[NumberEncoder]) -> Any:
+    """Add the rank of each number, interpolated between the saved ranks of training.
 
-    known, ranks = encoder.known, list(map(rounded, encoder.ranks))
-    steps = [(cell.isnull(), 0.0), (cell < known[0], ranks[0])]
-    for low, high, rank, above in zip(known, known[1:], ranks, ranks[1:], strict=False):
-        slope = rounded((above - rank) / (high - low))
-        steps.append((cell < high, rank + slope * (cell - low)))
-    return ibis.cases(*steps, else_=ranks[-1]).cast("float64")
+    These are two arrays per column. First each number is placed among the known ones.
+    """
+    if not encoders:
+        return table
+    arrays: dict[str, list[float]] = {}
+    for each in encoders:
+        numbers = [int(x) if x.is_integer() and abs(x) < _MOST_DIGITS else x for x in each.known]
+        ranks = [each.ranks[0], *each.ranks, each.ranks[-1]]
+        values = [-_MOST, *numbers, _MOST], [round(rank, _DECIMALS) for rank in ranks]
+        names = (query.name(f"{what} of {each.column}", "ranks") for what in _ARRAYS)
+        arrays |= dict(zip(names, values, strict=True))
+    known, places = query.add_arrays(f"{prefix}known_ranks", arrays), {}
+    for each in encoders:
+        numbers = known[query.name(f"numbers of {each.column}", "ranks")]
+        cell = table[query.name(each.column)].fill_null(0.0)
+        places[query.name(f"place of {each.column}", "ranks")] = _count_up_to(numbers, cell)
+    joined = table.cross_join(known).select(*[table[name] for name in table.columns], **places)
+    placed = query.add(f"{prefix}places", joined)
+    found = {}
+    for each in encoders:
+        arrays_of = (query.name(f"{what} of {each.column}", "ranks") for what in _ARRAYS)
+        at = placed[query.name(f"place of {each.column}", "ranks")]
+        (low, high), (rank, above) = (
+            (known[name][at - 1].cast("float64"), known[name][at].cast("float64"))
+            for name in arrays_of
+        )
+        cell = placed[query.name(each.column)]
+        rank = rank + (above - rank) * (cell - low) / (high - low)
+        found[query.name(f"{each.column} rank", "ranks")] = cell.isnull().ifelse(0.0, rank)
+    kept = [placed[name] for name in table.columns]
+    return query.add(f"{prefix}ranks", placed.cross_join(known).select(*kept, **found))
+
+
+def _count_up_to(array: Any, number: Any) -> Any:
+    return array.filter(lambda each: each <= number).length()
 
 
 def _encode_words(cell: Any, encoder: WordEncoder) -> list[Any]:

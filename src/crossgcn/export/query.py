@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import count
 from typing import Any
@@ -96,14 +96,33 @@ class Query:
         import ibis
         from sqlglot import exp
 
-        values = exp.values(rows, alias="rows", columns=list(columns))
-        self._steps[name] = exp.select("*").from_(values)
+        names = {column: _identifier(column) for column in columns}
+        cells = [
+            exp.cast(each, "double").as_(each) if columns[column] == "float64" else each
+            for column, each in names.items()
+        ]
+        values = exp.values(rows, alias="listed", columns=[*names.values()])
+        self._steps[name] = exp.select(*cells).from_(values)
         return ibis.table(columns, name=name)
+
+    def add_arrays(self, name: str, arrays: Mapping[str, Sequence[float]]) -> Any:
+        """Add a step of one row with arrays of numbers."""
+        import ibis
+        from sqlglot import exp
+
+        cells = [
+            exp.array(*map(exp.convert, numbers)).as_(_identifier(column))
+            for column, numbers in arrays.items()
+        ]
+        self._steps[name] = exp.select(*cells)
+        return ibis.table(dict.fromkeys(arrays, "array<decimal>"), name=name)
 
     def write(self, last: Any, header: str) -> str:
         """Return the query whose result is ``last``, with a comment above."""
+        # PostgreSQL would insert steps into later ones, and compute their columns again and again.
+        start = "AS MATERIALIZED (" if self.dialect == "postgres" else "AS ("
         steps = [
-            f"{self._sql(_identifier(name))} AS (\n{self._lines(step, '  ')}\n)"
+            f"{self._sql(_identifier(name))} {start}\n{self._lines(step, '  ')}\n)"
             for name, step in self._steps.items()
         ]
         comment = "\n".join(f"-- {line}" for line in header.splitlines())

@@ -18,7 +18,7 @@ from crossgcn.explanation.polynomial import Floats, Polynomial, read_hops
 from crossgcn.explanation.purify import Terms
 from crossgcn.models.cross_hops import CrossHops
 
-_SMALLEST = 1e-12
+_SMALLEST = 1e-10
 """Weights below are left out, relative to the largest."""
 
 
@@ -69,14 +69,14 @@ def read_model(run: RunFolder, what: str) -> CrossHops:
     return model
 
 
-def read_scores(run: RunFolder, exclusive: Sequence[Sequence[int]] = ()) -> Scores:
+def read_scores(run: RunFolder, exclusive: Sequence[str] = ()) -> Scores:
     """Split the scores of a run into an average, terms of single columns, and crosses.
 
     Scores are those before the softmax. Of two classes, the score is that of the second minus that
     of the first, as in explanations.
 
     Args:
-        exclusive: Positions of own inputs of which at most one is 1, and the others are 0.
+        exclusive: Own columns of which at most one flag is 1.
 
     Raises:
         BadInput: If the model is not a polynomial of degree 2 or less.
@@ -87,121 +87,100 @@ def read_scores(run: RunFolder, exclusive: Sequence[Sequence[int]] = ()) -> Scor
             f"{run.folder}: products of {model.order} columns are too long for SQL; train with "
             "--order 2"
         )
-    names = names_of_run(run)
-    explainer = HopExplainer(model, run.data, names, run.labels(model))
-    classes = names.classes
+    explainer = HopExplainer(model, run.data, names_of_run(run), run.labels(model))
+    columns, classes = explainer.columns, explainer.names.classes
     is_single = len(classes) <= 2
     margin = explainer.outputs.margin if is_single else np.eye(len(classes))
     polynomial, x = read_hops(model, margin), explainer.inputs(explainer.fitted_nodes())
-    zero = _products(model, exclusive)
-    whole = [_simplify(_expand(polynomial, output), zero) for output in range(len(margin))]
-    terms = [
-        tuple(_simplify(form, zero[np.ix_(column.places, column.places)]) for form in forms)
-        for column, forms in zip(
-            explainer.columns, _single_terms(polynomial, x, explainer.columns), strict=True
-        )
+    flags = [
+        _flags(model, each) if each.scope == "own" and each.name in exclusive else each.places[:0]
+        for each in columns
     ]
-    average = np.array([form.evaluate(x).mean() for form in whole])
-    crosses = []
-    for output, form in enumerate(whole):
-        linear, square = form.linear.copy(), form.square.copy()
-        for column, single in zip(explainer.columns, terms, strict=True):
-            linear[column.places] -= single[output].linear
-            square[np.ix_(column.places, column.places)] -= single[output].square
-        rest = _rounded(Form(0.0, linear, square), form)
-        mean = float(rest.evaluate(x).mean())
-        crosses.append(rest._replace(constant=-mean))
+    zero = np.zeros((x.shape[1],) * 2, np.bool_)
+    for places in flags:
+        zero[np.ix_(places, places)] = True
+    singles = _single_terms(polynomial, x, columns, flags, zero)
+    average, crosses = [], []
+    for output in range(len(margin)):
+        whole = _expand(polynomial, output, zero)
+        average.append(whole.evaluate(x).mean())
+        linear, square = whole.linear.copy(), whole.square.copy()
+        for column, forms in zip(columns, singles, strict=True):
+            linear[column.places] -= forms[output].linear
+            square[np.ix_(column.places, column.places)] -= forms[output].square
+        rest = _drop_smallest(Form(0.0, linear, square), whole)
+        crosses.append(rest._replace(constant=-float(rest.evaluate(x).mean())))
     outputs = explainer.outputs.names if is_single else classes
-    return Scores(outputs, explainer.columns, average, tuple(terms), tuple(crosses))
+    return Scores(outputs, columns, np.array(average), tuple(singles), tuple(crosses))
 
 
-def _products(model: CrossHops, exclusive: Sequence[Sequence[int]]) -> NDArray[np.bool_]:
-    """Return which products are 0, or on the diagonal, which squares are the inputs themselves."""
-    scale = (model.center == 0) & (model.deviation == 1) & (model.low == 0) & (model.high == 1)
-    is_flag, zero = scale.numpy(), np.zeros((len(scale), len(scale)), np.bool_)
-    for group in exclusive:
-        kept = [place for place in group if is_flag[place]]
-        zero[np.ix_(kept, kept)] = True
-    return zero
+def _flags(model: CrossHops, column: Column) -> NDArray[np.int64]:
+    """Return the inputs of an own column that are 0 or 1."""
+    is_flag = (model.center == 0) & (model.deviation == 1) & (model.low == 0) & (model.high == 1)
+    return np.asarray(column.places[is_flag.numpy()[column.places]])
 
 
-def _simplify(form: Form, zero: NDArray[np.bool_]) -> Form:
-    """Return the same polynomial without products that are 0, and squares of flags."""
-    squares = np.where(zero.diagonal(), form.square.diagonal(), 0.0)
-    return Form(form.constant, form.linear + squares, np.where(zero, 0.0, form.square))
+def _expand(polynomial: Polynomial, output: int, zero: NDArray[np.bool_]) -> Form:
+    """Multiply the units of a polynomial out, as the mean over its bags.
 
-
-def _expand(polynomial: Polynomial, output: int) -> Form:
-    """Multiply the units of a polynomial out, as the mean over its bags."""
+    Args:
+        zero: Which products of inputs are 0, and which squares are the inputs themselves.
+    """
     units = polynomial.weights.shape[1]
     readout = polynomial.readout.reshape(units, polynomial.bags, -1).mean(axis=1)[:, output]
-    square = np.zeros((polynomial.weights.shape[2],) * 2)
+    linear, square = readout @ polynomial.weights[0], np.zeros(zero.shape)
     if polynomial.order == 2:
         _, first, second = polynomial.weights
         square = (first * (readout * polynomial.order_weights[1])[:, np.newaxis]).T @ second
-    return Form(
-        float(polynomial.bias[output]), readout @ polynomial.weights[0], _triangular(square)
-    )
-
-
-def _triangular(square: Floats) -> Floats:
-    """Return the same quadratic form with zeros below the diagonal."""
-    return np.asarray(np.triu(square) + np.tril(square, -1).T)
+    square = np.triu(square) + np.tril(square, -1).T
+    linear = linear + np.where(zero.diagonal(), square.diagonal(), 0.0)
+    return Form(float(polynomial.bias[output]), linear, np.where(zero, 0.0, square))
 
 
 def _single_terms(
-    polynomial: Polynomial, x: Floats, columns: Sequence[Column]
+    polynomial: Polynomial,
+    x: Floats,
+    columns: Sequence[Column],
+    flags: Sequence[NDArray[np.int64]],
+    zero: NDArray[np.bool_],
 ) -> list[tuple[Form, ...]]:
     """Return the purified term of each column, by output.
 
     A purified term of one column is a quadratic polynomial of the inputs of that column. It is
-    read off its values at probes, rows that are added to the nodes that the terms are fitted on.
+    fitted to the values of the term at random rows, which are added to the nodes that the terms
+    are fitted on.
     """
-    mean, rows = x.mean(axis=0), [x]
-    starts = np.cumsum([len(x), *(1 + _num_probes(len(each.places)) for each in columns)])
-    for column in columns:
-        probes = np.tile(mean, (1 + _num_probes(len(column.places)), 1))
-        probes[1:, column.places] += _probes(len(column.places))
-        rows.append(probes)
-    places = [each.places for each in columns]
-    purified = Terms(polynomial, np.concatenate(rows), places, len(x))
+    products = {}
+    for number, places in enumerate(each.places for each in columns):
+        first, second = np.triu_indices(len(places))
+        products[number] = np.stack([first, second])[:, ~zero[places[first], places[second]]]
+    most = max(1 + len(columns[each].places) + found.shape[1] for each, found in products.items())
+    random = np.random.default_rng(0)
+    probes = x.mean(axis=0) + random.normal(size=(2 * most, x.shape[1]))
+    for places in filter(len, flags):  # one flag of a column is 1, or none
+        states = np.arange(len(probes))[:, np.newaxis] % (1 + len(places))
+        probes[:, places] = states == np.arange(len(places))
+    purified = Terms(polynomial, np.concatenate([x, probes]), [c.places for c in columns], len(x))
     found: list[tuple[Form, ...]] = [()] * len(columns)
     for key, term in purified.purify():
-        if len(key) == 1:
-            (place,) = key
-            column = columns[place]
-            here = term[starts[place] : starts[place + 1]]
-            values = here.reshape(len(here), polynomial.bags, -1).mean(axis=1)
-            found[place] = tuple(_fit(each, mean[column.places]) for each in values.T)
+        if len(key) != 1:
+            continue
+        (number,) = key
+        (first, second), size = products[number], len(columns[number].places)
+        inputs = probes[:, columns[number].places]
+        design = [np.ones((len(inputs), 1)), inputs, inputs[:, first] * inputs[:, second]]
+        values = term[len(x) :].reshape(len(inputs), polynomial.bags, -1).mean(axis=1)
+        forms = []
+        for weights in np.linalg.lstsq(np.concatenate(design, axis=1), values)[0].T:
+            square = np.zeros((size, size))
+            square[first, second] = weights[1 + size :]
+            form = Form(float(weights[0]), weights[1 : 1 + size], square)
+            forms.append(_drop_smallest(form, form))
+        found[number] = tuple(forms)
     return found
 
 
-def _num_probes(size: int) -> int:
-    return size * (size + 3) // 2
-
-
-def _probes(size: int) -> Floats:
-    """Return the steps from the mean: one up, one down, and two up for each pair."""
-    eye = np.eye(size)
-    first, second = np.triu_indices(size, 1)
-    return np.concatenate([eye, -eye, eye[first] + eye[second]])
-
-
-def _fit(values: Floats, mean: Floats) -> Form:
-    """Return the quadratic polynomial with these values at the mean and at the probes."""
-    size = len(mean)
-    up, down, pairs = np.split(values[1:] - values[0], [size, 2 * size])
-    square = np.diag((up + down) / 2)
-    first, second = np.triu_indices(size, 1)
-    square[first, second] = pairs - up[first] - up[second]
-    slope = (up - down) / 2
-    symmetric = square + square.T
-    constant = values[0] - slope @ mean + mean @ square @ mean
-    form = Form(float(constant), slope - symmetric @ mean, square)
-    return _rounded(form, form)
-
-
-def _rounded(form: Form, scale: Form) -> Form:
+def _drop_smallest(form: Form, scale: Form) -> Form:
     """Return a polynomial without what rounding left of zeros."""
     least = _SMALLEST * max(
         np.abs(scale.linear).max(initial=0), np.abs(scale.square).max(initial=0)

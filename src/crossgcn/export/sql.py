@@ -17,10 +17,11 @@ from crossgcn.data.tables.encode import TableEncoder
 from crossgcn.data.tables.graph import read_edge_encoders, read_encoding
 from crossgcn.errors import BadInput, printable
 from crossgcn.experiments.run_folder import RunFolder
-from crossgcn.export.encode import add_columns, exclusive_flags
+from crossgcn.export.encode import add_columns, exclusive_columns
 from crossgcn.export.neighbours import Labels, Side, add_sides, add_things
 from crossgcn.export.query import Query, rounded
 from crossgcn.export.scores import Form, read_model, read_scores
+from crossgcn.graph.hops import HopPlan
 from crossgcn.graph.neighbourhood import NeighbourLabels
 from crossgcn.graph.standardise import Scale
 
@@ -29,6 +30,9 @@ MOST_LABELS = 20_000
 
 _AT_ONCE = 200
 """How many terms of a sum are nested."""
+
+_DIGITS = 10
+"""Digits of the largest weight of a sum; the others have as many decimals."""
 
 
 class Exported(NamedTuple):
@@ -66,6 +70,36 @@ def export_sql(run: RunFolder, dialect: str, *, labels_apart: bool = False) -> E
     return _Export(run, dialect, labels_apart).write()
 
 
+class _Input(NamedTuple):
+    """What an input of the model is made of.
+
+    Attributes:
+        kind: An ``own`` column, its ``mean`` over neighbours, the ``count`` of neighbours, a mean
+            over the ``edges`` of a node, or what neighbours show of ``labels``.
+        side: The kind of neighbours, as numbered in ``HopPlan.sides``.
+        at: Position among the columns of this kind.
+    """
+
+    kind: str
+    side: int = -1
+    hop: int = 0
+    at: int = 0
+
+
+def _list_inputs(plan: HopPlan) -> list[_Input]:
+    """Return what each input is made of, in the order of the model."""
+    sides, counts = range(len(plan.sides)), plan.edge_columns
+    found = [_Input("own", at=at) for at in range(plan.num_features)]
+    for hop in range(1, plan.hops + 1):
+        found += [_Input("mean", s, hop, at) for s in sides for at in range(plan.num_features)]
+    found += [_Input("count", side) for side in sides]
+    for side, (number, _) in enumerate(plan.sides):
+        found += [_Input("edges", side, at=at) for at in range(counts[number] if counts else 0)]
+    for hop in range(1, plan.label_hops + 1):
+        found += [_Input("labels", s, hop, at) for s in sides for at in range(plan.num_labels + 1)]
+    return found
+
+
 class _Export:
     """The parts from which the query of a run is made."""
 
@@ -78,7 +112,7 @@ class _Export:
             self.edge_encoders = read_edge_encoders(run.saved.preprocess)
         except BadInput as error:
             raise BadInput(f"{run.folder}: {error}") from None
-        self.scores = read_scores(run, exclusive_flags(self.encoder))
+        self.scores = read_scores(run, exclusive_columns(self.encoder))
         self.features = [self.query.name(each) for each in self.encoder.space.names]
         self.prior = [rounded(each) for each in self.model.prior.tolist()]
         self.titles = {
@@ -86,257 +120,218 @@ class _Export:
             for column in self.scores.columns
             for place, title in zip(column.places, column.features, strict=True)
         }
+        inputs = _list_inputs(self.hops)
+        self.read = {inputs[place]: place for place in sorted(self.titles)}
         self.labels: pd.DataFrame | None = None
 
     def write(self) -> Exported:
         """Add all steps and write the query."""
-        plan, query = self.plan, self.query
-        wanted = {each: self.features[each] for each in self._features_read(0)}
+        plan, query, read = self.plan, self.query, self.read
+        wanted = {i.at: self.features[i.at] for i in read if i.kind in ("own", "mean")}
         columns = _columns_of(self.encoder, wanted)
         nodes = query.table("nodes", list(dict.fromkeys([plan.id_column, *columns])))
-        edges = [self._open_edges(number) for number in range(len(plan.relations))]
-        labels = self._label_rows()
+        used = {self.hops.sides[each.side][0] for each in read if each.side >= 0}
+        edges = {number: self._open_edges(number) for number in sorted(used)}
+        shown = self._shown_labels()
+        labels = None if shown is None else self._add_labels(shown)
         node = nodes[plan.id_column]
         keys = {"id": node, "node": node.cast("string")}
         own = add_columns(query, "own", nodes, keys, self.encoder, wanted)
+        values = {each: own[self.features[each.at]] for each in read if each.kind == "own"}
         tables = list[Any]()
-        values = {place: own[self.features[place]] for place in self._own()}
-        known = None if labels is None else self._add_labels(*labels)
-        sides = dict[int, Side]()
-        for number, table in enumerate(edges):
-            if table is not None:
-                of_relation = [at for at, (each, _) in enumerate(self.hops.sides) if each == number]
-                added = self._add_edges(number, table, own)
-                sides |= dict(zip(of_relation, added, strict=True))
-        for place, side in sides.items():
-            found = self._add_side(own, place, side, known)
-            tables += found[0]
-            values |= found[1]
-        last = self._add_scores(own, tables, values)
+        for number, table in edges.items():
+            places = [at for at, (each, _) in enumerate(self.hops.sides) if each == number]
+            for side, links in zip(places, self._add_edges(number, table, own), strict=True):
+                added, found = self._add_side(own, side, links, labels)
+                tables += added
+                values |= found
+        last = self._add_scores(own, tables, {place: values[each] for each, place in read.items()})
         sql = query.write(last, self._header())
         return Exported(
             sql, query.tables, list(last.columns), self.labels if self.labels_apart else None
         )
 
-    def _own(self) -> list[int]:
-        return [place for place in self.titles if place < self.hops.num_features]
+    def _inputs(self, kind: str, side: int) -> list[_Input]:
+        return [each for each in self.read if each.kind == kind and each.side == side]
 
-    def _features_read(self, hop: int, side: int | None = None) -> list[int]:
-        """Return the own columns that are read, or averaged, at a hop or a later one."""
-        width, sides = self.hops.num_features, len(self.hops.sides)
-        found = set(self._own()) if hop == 0 else set[int]()
-        for block in range(max(hop - 1, 0) * sides, self.hops.num_blocks):
-            if side is None or block % sides == side:
-                first = (1 + block) * width
-                found |= {place - first for place in self.titles} & {*range(width)}
-        return sorted(found)
+    def _edge_columns(self, number: int) -> dict[int, str]:
+        """Return the columns of edges of a relation that are read, by their positions."""
+        title, sides = self.plan.relations[number].title, self.hops.sides
+        places = [i.at for i in self.read if i.kind == "edges" and sides[i.side][0] == number]
+        return {place: self.query.name(f"{title} {place}", "edges") for place in sorted(places)}
 
     def _open_edges(self, number: int) -> Any:
-        """Return the table of edges of a relation, if any of its columns is read."""
-        plan, sides = self.plan.relations[number], self.hops.sides
-        side_of = self.hops.side_of
-        if number not in {sides[side_of[place]][0] for place in self.titles if side_of[place] >= 0}:
-            return None
-        read = self._edge_columns(number)
+        """Return the table of edges of a relation."""
+        plan = self.plan.relations[number]
         encoder = self.edge_encoders.get(plan.name)
-        columns = [] if encoder is None else _columns_of(encoder, read)
+        columns = [] if encoder is None else _columns_of(encoder, self._edge_columns(number))
         weight = filter(None, [plan.edge_weight])
         listed = dict.fromkeys([plan.source_column, plan.destination_column, *weight, *columns])
         is_only = len(self.plan.relations) == 1 and plan.name in (NEIGHBOURS, self.plan.relation)
         return self.query.table("edges" if is_only else plan.name, list(listed))
 
-    def _first_edge_column(self, side: int) -> int:
-        """Return the position of the first column of edges of a side."""
-        counts = self.hops.edge_columns or (0,) * len(self.plan.relations)
-        before = sum(counts[number] for number, _ in self.hops.sides[:side])
-        return self.hops.num_means + len(self.hops.sides) + before
-
-    def _edge_columns(self, number: int) -> dict[int, str]:
-        """Return the columns of edges of a relation that are read, by their positions."""
-        counts = self.hops.edge_columns or (0,) * len(self.plan.relations)
-        found = {}
-        for side, (relation, _) in enumerate(self.hops.sides):
-            first = self._first_edge_column(side)
-            for place in range(counts[number]):
-                if relation == number and first + place in self.titles:
-                    name = f"{self.plan.relations[number].title} {place}"
-                    found[place] = self.query.name(name, "edges")
-        return found
-
     def _add_edges(self, number: int, table: Any, own: Any) -> list[Side]:
         """Add the links of a relation."""
         plan = self.plan.relations[number]
         prefix = re.sub(r"\W", "_", plan.title) + "_" if len(self.plan.relations) > 1 else ""
-        first, second = (
-            table[each].cast("string") for each in (plan.source_column, plan.destination_column)
-        )
-        keys = {"source": first, "target": second}
+        keys = {
+            "source": table[plan.source_column].cast("string"),
+            "target": table[plan.destination_column].cast("string"),
+        }
         if plan.edge_weight is not None:
             keys["weight"] = table[plan.edge_weight].cast("float64")
-        columns = self._edge_columns(number)
-        encoder = self.edge_encoders.get(plan.name) or self.encoder.model_copy(
-            update={"columns": ()}
-        )
-        ends = add_columns(self.query, f"{prefix}ends", table, keys, encoder, columns)
+        columns, encoder = self._edge_columns(number), self.edge_encoders.get(plan.name)
+        if encoder is None:
+            encoder = self.encoder.model_copy(update={"columns": ()})
+        step = add_columns(self.query, f"{prefix}ends", table, keys, encoder, columns)
         if plan.through:
-            return [add_things(self.query, prefix, own, ends)]
+            return [add_things(self.query, prefix, own, step)]
         directed = (number, "in-") in self.hops.sides
-        return add_sides(self.query, prefix, own, ends, list(columns.values()), directed)
+        return add_sides(self.query, prefix, own, step, list(columns.values()), directed)
 
     def _add_side(
         self, own: Any, side: int, links: Side, labels: Labels | None
-    ) -> tuple[list[Any], dict[int, Any]]:
+    ) -> tuple[list[Any], dict[_Input, Any]]:
         """Add the columns of one kind of neighbours; return tables to join, and their values."""
-        hops, num_sides, width = self.hops, len(self.hops.sides), self.hops.num_features
-        is_counted = hops.num_means + side in self.titles
         tables: list[Any] = []
-        values: dict[int, Any] = {}
-        before = own
-        for hop in range(1, hops.hops + 1):
-            features = self._features_read(hop, side)
-            if not features and (hop > 1 or not is_counted):
-                break
-            block = (hop - 1) * num_sides + side
+        values: dict[_Input, Any] = {}
+        means, before = self._inputs("mean", side), own
+        counts, of_edges = self._inputs("count", side), self._inputs("edges", side)
+        for hop in range(1, max([each.hop for each in means] + [1] * len(counts), default=0) + 1):
+            features = sorted({each.at for each in means if each.hop >= hop})
             prior = {self.features[each]: self.prior[each] for each in features}
-            name, gaps = (
-                "neighbours" if hop == 1 else f"hops_{hop}",
-                hop > 1 and not links.is_symmetric,
-            )
-            strength = float(self.model.strength[block])
+            name = "neighbours" if hop == 1 else f"hops_{hop}"
+            strength = float(self.model.strength[(hop - 1) * len(self.hops.sides) + side])
+            gaps = hop > 1 and not links.is_symmetric
             before = links.add_means(name, before, prior, strength, gaps=gaps)
             tables.append(before)
-            for feature in features:
-                value = before[self.features[feature]].fill_null(self.prior[feature])
-                values[(1 + block) * width + feature] = value
-        if tables:
-            number = tables[0].number.fill_null(0).cast("float64")
-            values[hops.num_means + side] = (number + 1.0).ln()
-        columns, first = self._edge_columns(hops.sides[side][0]), self._first_edge_column(side)
-        if columns:
+            for each in means:
+                if each.hop == hop:
+                    values[each] = before[self.features[each.at]].fill_null(self.prior[each.at])
+        for each in counts:
+            values[each] = (tables[0].number.fill_null(0).cast("float64") + 1.0).ln()
+        if of_edges:
+            columns = self._edge_columns(self.hops.sides[side][0])
             tables.append(links.add_edge_means(list(columns.values())))
-            values |= {first + at: tables[-1][name].fill_null(0.0) for at, name in columns.items()}
-        if labels is not None:
-            size = hops.num_labels + 1
-            first = hops.first_label + side * size
-            starts = [first + hop * num_sides * size for hop in range(hops.label_hops)]
-            read = [
-                at
-                for at, first in enumerate(starts)
-                if {*range(first, first + size)} & {*self.titles}
-            ]
-            found = links.add_labels(labels, max(read) + 1) if read else []
-            for hop in read:
-                tables.append(found[hop])
-                known = found[hop].known.fill_null(0.0)
-                for place, (label, mean) in enumerate(labels.prior.items(), starts[hop]):
-                    total = found[hop][label].fill_null(0.0) + (hop + 1) * mean
-                    values[place] = total / (known + (hop + 1))
-                values[starts[hop] + size - 1] = (known + 1.0).ln()
+            values |= {each: tables[-1][columns[each.at]].fill_null(0.0) for each in of_edges}
+        shown = self._inputs("labels", side)
+        if labels is not None and shown:
+            found = links.add_labels(labels, max(each.hop for each in shown))
+            priors = list(labels.prior.items())
+            tables += [found[hop - 1] for hop in sorted({each.hop for each in shown})]
+            for each in shown:
+                table = found[each.hop - 1]
+                known = table.known.fill_null(0.0)
+                values[each] = (known + 1.0).ln()
+                if each.at < len(priors):
+                    name, mean = priors[each.at]
+                    total = table[name].fill_null(0.0) + each.hop * mean
+                    values[each] = total / (known + each.hop)
         return tables, values
 
-    def _label_rows(self) -> tuple[Any, Any] | None:
-        """Open the table of training labels, if a column that is read shows them."""
+    def _shown_labels(self) -> NeighbourLabels | None:
+        """Return the training labels, if a column that is read shows them."""
         shown = self.run.labels(self.model)
-        if shown is None or max(self.titles) < self.hops.first_label:
+        if shown is None or not any(each.kind == "labels" for each in self.read):
             return None
         if shown.times is not None:
             raise BadInput(
                 f"{self.run.folder}: neighbours show the labels of earlier nodes only, which is "
                 "not written in SQL; train with --set label_features=false"
             )
+        return shown
+
+    def _add_labels(self, shown: NeighbourLabels) -> Labels:
+        """Add what neighbours show of training labels."""
+        import ibis
+
         nodes = shown.known.nonzero().flatten()
-        targets, classes = self.run.data.y[nodes].tolist(), self.run.saved.preprocess.classes
-        is_number = len(classes) == 1
-        written = targets if is_number else [classes[each] for each in targets]
+        targets, classes = self.run.data.y[nodes], self.run.saved.preprocess.classes
+        is_number, query = len(classes) == 1, self.query
         ids = [self.run.ids[each] for each in nodes.tolist()]
+        written = [each if is_number else classes[int(each)] for each in targets.tolist()]
         self.labels = pd.DataFrame({"id": ids, "label": written})
-        if self.labels_apart:
-            table = self.query.table("training_labels", ["id", "label"])
-            return table.mutate(
-                id=table.id.cast("string"),
-                label=table.label.cast("float64" if is_number else "string"),
-            ), shown
-        if len(nodes) > MOST_LABELS:
+        if not self.labels_apart and len(nodes) > MOST_LABELS:
             raise BadInput(
                 f"{self.run.folder}: {len(nodes):,} training labels are too many for a query; give "
                 "--labels FILE.parquet, which writes them as a table"
             )
-        types = {"id": "string", "label": "float64" if is_number else "string"}
-        rows = list(self.labels.itertuples(index=False, name=None))
-        return self.query.add_values("training_labels", rows, types), shown
-
-    def _add_labels(self, table: Any, shown: NeighbourLabels) -> Labels:
-        """Add what neighbours show of training labels."""
-        classes = self.run.saved.preprocess.classes
-        if len(classes) == 1:
-            targets = self.run.data.y[shown.known]
-            mean, deviation = (
-                float(targets.mean()),
-                float(targets.std(correction=0).clamp(min=1e-12)),
-            )
+        if self.labels_apart:
+            table = query.table("training_labels", ["id", "label"])
+            kind = "float64" if is_number else "string"
+            table = table.mutate(id=table.id.cast("string"), label=table.label.cast(kind))
+        elif is_number:
+            rows = list(self.labels.itertuples(index=False, name=None))
+            table = query.add_values("training_labels", rows, {"id": "string", "label": "float64"})
+        else:  # one list of nodes per class
+            parts = []
+            for number, (name, part) in enumerate(self.labels.groupby("label", sort=False)):
+                nodes_of = [(each,) for each in part["id"]]
+                listed = query.add_values(f"class_{number}", nodes_of, {"id": "string"})
+                parts.append(listed.mutate(label=ibis.literal(name)))
+            table = query.add("training_labels", ibis.union(*parts))
+        if is_number:
+            mean = float(targets.mean())
+            deviation = float(targets.std(correction=0).clamp(min=1e-12))
             values = {"label": (table.label - mean) / deviation}
         else:
-            listed = classes[1:] if len(classes) == 2 else classes
             values = {
                 f"label {number}": (table.label == name).ifelse(1, 0).cast("float64")
-                for number, name in enumerate(listed, 1)
+                for number, name in enumerate(classes[1:] if len(classes) == 2 else classes, 1)
             }
-        known = self.query.add("known_labels", table.select(node=table.id, **values, known=1.0))
+        known = query.add("known_labels", table.select(node=table.id, **values, known=1.0))
         prior = shown.values[shown.known].double().mean(0).tolist()
         return Labels(known, dict(zip(values, prior, strict=True)))
 
     def _add_scores(self, own: Any, tables: Sequence[Any], values: Mapping[int, Any]) -> Any:
         """Add the standardised columns and the terms, and return the last step."""
-        joined = own
+        query, outputs, joined = self.query, self.scores.outputs, own
         for number, table in enumerate(tables):
             joined = joined.left_join(table, own.node == table.node, rname=f"{{name}} {number}")
         inputs = {
-            self.query.name(title): self._standardise(values[place], place)
+            query.name(title): self._standardise(values[place], place)
             for place, title in self.titles.items()
         }
-        columns = self.query.add("columns", joined.select(own.id, **inputs))
-        x = {place: columns[self.query.name(title)] for place, title in self.titles.items()}
-        terms, names = dict[str, Any](), list[list[str]]()
-        for output, name in enumerate(self.scores.outputs):
-            prefix = f"{name}: " if len(self.scores.outputs) > 1 else ""
-            forms = [
-                (column.name, each[output], column.places)
-                for column, each in zip(self.scores.columns, self.scores.singles, strict=True)
-            ]
-            crosses = self.scores.crosses[output]
-            if crosses.linear.any() or crosses.square.any():
-                forms.append(("crosses", crosses, np.arange(len(crosses.linear))))
-            here = {
-                self.query.name(prefix + title): _write_form(form, [x.get(p) for p in places])
-                for title, form, places in forms
+        columns = query.add("columns", joined.select(own.id, **inputs))
+        x = {place: columns[query.name(title)] for place, title in self.titles.items()}
+        prefixes = [f"{name}: " if len(outputs) > 1 else "" for name in outputs]
+        terms: list[dict[str, Any]] = [
+            {
+                query.name(prefix + column.name): _write_form(
+                    forms[output], x, column.places.tolist()
+                )
+                for column, forms in zip(self.scores.columns, self.scores.singles, strict=True)
             }
-            terms |= here
-            names.append(list(here))
-        table = self.query.add("terms", columns.select("id", **terms))
-        totals = [
-            _sum([rounded(average), *(table[name] for name in here)])
-            for average, here in zip(self.scores.average.tolist(), names, strict=True)
+            for output, prefix in enumerate(prefixes)
         ]
-        if len(totals) > 1:
-            named = {
-                f"score: {name}": each
-                for name, each in zip(self.scores.outputs, totals, strict=True)
+        crosses = self.scores.crosses
+        has_crosses = any(each.linear.any() or each.square.any() for each in crosses)
+        # A cross is a sum of many products, whose inputs get short names.
+        short = {place: query.name(f"x{place}") for place in x if has_crosses}
+        singles = {name: term for each in terms for name, term in each.items()}
+        renamed = {name: x[place] for place, name in short.items()}
+        table = query.add("single_terms", columns.select("id", **singles, **renamed))
+        if has_crosses:
+            x = {place: table[name] for place, name in short.items()}
+            sums = {
+                query.name(f"{prefix}crosses"): _write_form(form, x, range(len(form.linear)))
+                for prefix, form in zip(prefixes, crosses, strict=True)
             }
-            return table.select(
-                "id",
-                **{self.query.name(each): total for each, total in named.items()},
-                **{name: table[name] for here in names for name in here},
-            )
-        (score,) = totals
-        scored = self.query.add(
-            "scored", table.select("id", score=score, **{name: table[name] for name in names[0]})
-        )
-        if len(self.run.saved.preprocess.classes) == 2:
-            probability = {"probability": 1.0 / (1.0 + (-scored.score).exp())}
-            return scored.select(
-                "id", "score", **probability, **{name: scored[name] for name in names[0]}
-            )
-        return scored
+            for each, (name, term) in zip(terms, sums.items(), strict=True):
+                each[name] = term
+            table = query.add("terms", table.select("id", *singles, **sums))
+        scores = {}
+        for name, average, here in zip(outputs, self.scores.average.tolist(), terms, strict=True):
+            title = query.name(f"score: {name}") if len(outputs) > 1 else "score"
+            scores[title] = _sum([rounded(average), *(table[each] for each in here)])
+        names = [name for each in terms for name in each]
+        scored = query.add("scored", table.select("id", *names, **scores))
+        probability = {"probability": 1.0 / (1.0 + (-scored.score).exp())} if self._has_two else {}
+        return scored.select("id", *scores, **probability, **{each: scored[each] for each in names})
+
+    @property
+    def _has_two(self) -> bool:
+        return len(self.run.saved.preprocess.classes) == 2
 
     def _standardise(self, value: Any, place: int) -> Any:
         import ibis
@@ -369,16 +364,20 @@ def _columns_of(encoder: TableEncoder, features: Collection[int]) -> list[str]:
     return list(dict.fromkeys(fields[each] for each in features))
 
 
-def _write_form(form: Form, x: Sequence[Any]) -> Any:
-    """Write a polynomial as a sum with one part per input."""
+def _write_form(form: Form, x: Mapping[int, Any], places: Sequence[int]) -> Any:
+    """Write a polynomial of the inputs at some places as a sum with one part per input."""
+    largest = max(np.abs(each).max(initial=0.0) for each in form[1:])
+    decimals = _DIGITS - int(np.ceil(np.log10(largest or 1.0)))
+    linear, square = (np.round(each, decimals) for each in form[1:])
     parts: list[Any] = [rounded(form.constant)]
-    for place, value in enumerate(x):
-        others = np.flatnonzero(form.square[place])
-        inner = [x[other] * rounded(form.square[place, other]) for other in others.tolist()]
-        if form.linear[place]:
-            inner.insert(0, rounded(form.linear[place]))
+    for at, place in enumerate(places):
+        weights = square[at, square[at] != 0].tolist()
+        others = np.flatnonzero(square[at]).tolist()
+        inner = [x[places[o]] * weight for o, weight in zip(others, weights, strict=True)]
+        if linear[at]:
+            inner.insert(0, float(linear[at]))
         if inner:
-            parts.append(value * _sum(inner))
+            parts.append(x[place] * _sum(inner))
     return _sum(parts)
 
 
