@@ -236,7 +236,7 @@ def test_a_share_trains_validates_and_tests_on_parts_of_each_class() -> None:
     for share in ("0%", "100%", "ten%", "some"):
         with pytest.raises(BadInput, match="give nodes per class, all, or a share such as 10%"):
             make_splits(data, "stratified", train=share)
-    with pytest.raises(BadInput, match="for --splits stratified"):
+    with pytest.raises(BadInput, match="leave --train out, or use --splits stratified"):
         make_splits(data, "random", train="10%")
 
 
