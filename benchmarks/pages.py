@@ -14,6 +14,8 @@ from typing import Any
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.real_graphs import brief_markdown, ebm_markdown, read_records
 from benchmarks.real_pages import results_markdown, write_scores
+from benchmarks.real_shifts import future_markdown, transfer_markdown
+from benchmarks.real_tried import tried_markdown
 from benchmarks.records import markdown_of
 
 PROJECT = Path(__file__).parents[1]
@@ -30,6 +32,11 @@ def render() -> Iterator[tuple[Path, str]]:
         "docs/real_graphs.md": {
             "real graphs": results_markdown(real),
             "ebm": ebm_markdown(read_records(RESULTS / "real" / "ebm")),
+            "tried": tried_markdown(read("real/others/tried")),
+            "future": future_markdown(
+                read("real/others/future"), real["us-county, democratic_share"]
+            ),
+            "transfer": transfer_markdown(read("real/others/transfer"), real),
         },
         "benchmarks/README.md": {
             name: markdown_of(read(f"benchmarks/{name}"))

@@ -50,6 +50,9 @@ COMPARISONS: dict[str, tuple[str, ...]] = {
 }
 """Arguments of ``crossgcn compare``, by the name of the record."""
 
+OTHERS = ("future", "transfer", "tried")
+"""Records of other kinds: see ``real_shifts.py`` and ``real_tried.py``."""
+
 BRIEF = (
     *("facebook100/Amherst41, gender", "facebook100/Haverford76, gender", "tolokers, banned"),
     *("twitch/DE, mature", "us-county, democratic_share"),
@@ -168,10 +171,24 @@ def merge(earlier: Record, record: Record) -> dict[str, Any]:
     return {**earlier, "models": [models[name] for name in order]}
 
 
+def _write_other(name: str) -> None:
+    from benchmarks.real_shifts import measure_future, measure_transfer
+    from benchmarks.real_tried import measure_tried
+
+    functions = (measure_future, measure_transfer, measure_tried)
+    record = dict(zip(OTHERS, functions, strict=True))[name]()
+    _write(FOLDER / "others" / f"{name}.json", record)
+
+
+def _write(path: Path, record: Record) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def main(arguments: Sequence[str]) -> int:
     """Make one record anew, or some of its models."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks real", description=__doc__)
-    parser.add_argument("--graph", required=True, choices=(*COMPARISONS, "future", "transfer"))
+    parser.add_argument("--graph", required=True, choices=(*COMPARISONS, *OTHERS))
     parser.add_argument("--protocol", choices=PROTOCOLS, default="60/20/20")
     parser.add_argument("--models", metavar="NAMES", help="only these, into the record there is")
     parser.add_argument("--workers", type=int, default=1, help="processes (default 1)")
@@ -181,9 +198,7 @@ def main(arguments: Sequence[str]) -> int:
     path = FOLDER / f"{given.graph}{PROTOCOLS[given.protocol]}.json"
     try:
         if given.graph not in COMPARISONS:
-            from benchmarks.real_shifts import write
-
-            write(given.graph, FOLDER / "shifts")
+            _write_other(given.graph)
             return 0
         if given.models is None:
             record = measure(given.graph, given.protocol, MODELS, **work)
@@ -193,6 +208,5 @@ def main(arguments: Sequence[str]) -> int:
     except CrossGCNError as error:
         print(f"benchmarks: real: {error}", file=sys.stderr)
         return error.exit_code
-    text = json.dumps(record, indent=1, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    _write(path, record)
     return 0

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -97,9 +96,6 @@ def measure_transfer() -> dict[str, Any]:
     return {"record": "transfer", **about, "num_splits": 3, "pairs": pairs}
 
 
-MEASURES = {"future": measure_future, "transfer": measure_transfer}
-
-
 def future_markdown(record: Record, same: Record) -> str:
     """Return one table: R² on the next election, and on the one trained on.
 
@@ -126,10 +122,3 @@ def transfer_markdown(record: Record, records: Mapping[str, Record]) -> str:
         )
     header = ["trained on", "tested on", "test nodes of the first", "all of the second"]
     return markdown_table([*header, "trained on the second"], rows)
-
-
-def write(name: str, folder: Path) -> None:
-    """Make a record anew."""
-    text = json.dumps(MEASURES[name](), indent=1, ensure_ascii=False)
-    folder.mkdir(exist_ok=True)
-    (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
