@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 from torch import Tensor
 
@@ -37,6 +36,8 @@ def calibrate(model: CrossHops, scores: Tensor, labels: NDArray[np.int64]) -> di
         scores: Scores of nodes that the model was not trained on, ``[nodes, classes]``.
         labels: Classes of the same nodes.
     """
+    from scipy.optimize import minimize  # takes long to import, and most commands do not calibrate
+
     margins = (scores - scores.mean(dim=1, keepdim=True)).numpy()
 
     def log_loss(values: Any) -> float:
