@@ -11,7 +11,7 @@ from rich.text import Text
 from crossgcn.explanation.columns import SCOPES, score_name
 from crossgcn.explanation.difference import PARTS
 from crossgcn.explanation.terms import CROSS, OTHERS
-from crossgcn.reports.format import Summary, bar, count, make_table, with_error
+from crossgcn.reports.format import Summary, bar, count, make_table, short_name, with_error
 from crossgcn.reports.summaries import describe_shares
 
 _SCOPE_NAMES = {"own": "own", "neighbourhood": "neighbourhood", "both": "own × neighbourhood"}
@@ -250,16 +250,7 @@ def _inside(row: Mapping[str, Any]) -> str:
         low, high = known[0]["contribution"], known[-1]["contribution"]
         return f"low {low:+.3g}, high {high:+.3g}"
     return "; ".join(
-        f"{' & '.join(_short(name, row['columns']) for name in cell['names'])} "
+        f"{' & '.join(short_name(name, row['columns']) for name in cell['names'])} "
         f"{cell['contribution']:+.3g}"
         for cell in cells[:2]
     )
-
-
-def _short(name: str, columns: Sequence[str]) -> str:
-    """Return the name of a value without the name of its column."""
-    for column in columns:
-        for start in (column, column.split(": ", 1)[-1]):
-            if name.startswith((f"{start}=", f"{start}:", f"{start} ")):
-                return name[len(start) + 1 :]
-    return name
