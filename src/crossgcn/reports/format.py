@@ -102,7 +102,7 @@ def short_name(name: str, columns: Sequence[str]) -> str:
 
 def with_error(text: str, error: float | None) -> str:
     """Return a number's text with its standard error, if there is one: ``0.31 ± 0.02``."""
-    return text if error is None else f"{text} ± {error:.2g}"
+    return text if error is None else f"{text} ± {number_text(error, 2)}"
 
 
 def to_page_json(content: Any) -> Any:

@@ -66,10 +66,6 @@ def _chosen_columns(summary: Summary) -> Iterator[RenderableType]:
     yield make_table(rows, ["on the validation nodes"], heads)
     counts = Counter(chain.from_iterable(summary["columns"]))
     often = [name for name, times in counts.most_common() if 2 * times >= len(chosen)]
-    yield Text(
-        "auto takes the fewest columns whose score is at most 0.3 standard errors below the best, "
-        "at most 16, and 8 for each further relation.\n"
-    )
     yield Text("Columns that at least half of the splits read: " + ", ".join(often))
     if most := max((len(pairs) for pairs in summary["crosses"] if pairs), default=0):
         yield Text(f"Pairs of them that are multiplied: at most {most} (--set crosses=N or all)")
