@@ -15,6 +15,7 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from crossgcn.data.splits import Split
 from crossgcn.reports.format import shorten
+from crossgcn.reports.page.explain import name_class
 from crossgcn.reports.page.performance import (
     measure_classes,
     measure_coverage,
@@ -48,6 +49,22 @@ def test_any_text_becomes_writable_without_control_and_direction_marks(text: str
     shown.encode()
     assert not set("\u0000\u202e\u2066\r\n") & set(shown)
     assert len(shown) <= len(shorten(700 * text)) <= 600
+
+
+@pytest.mark.parametrize(
+    ("classes", "named"),
+    [
+        (["no", "yes"], ["not late", "late"]),
+        (["True", "False"], ["late", "not late"]),
+        (["0", "1"], ["not late", "late"]),
+        (["1", "2"], ["late=1", "late=2"]),
+        (["0", "1", "2"], ["late=0", "late=1", "late=2"]),
+        (["often", "never"], ["often", "never"]),
+    ],
+)
+def test_classes_are_named_in_peoples_words(classes: list[str], named: list[str]) -> None:
+    assert [name_class("late", name, classes) for name in classes] == named
+    assert name_class("late", "the others", classes) == "the others"
 
 
 def test_performance_counts_every_test_node_of_every_split() -> None:

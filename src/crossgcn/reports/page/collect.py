@@ -76,7 +76,7 @@ def collect_run(run: RunFolder, *, comparison: Path | None = None, num_nodes: in
     for metric in metrics.values():
         metric["text"] += "\u00a0%" if metric["percent"] else ""
     content = {
-        "title": run.config.dataset,
+        "title": path.name if (path := Path(run.config.dataset)).suffix else str(path),
         "target": target,
         "classes": classes,
         "range": ends,
