@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from shlex import quote
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -74,6 +75,9 @@ def terms_screen(summary: Summary) -> Iterator[RenderableType]:
     legend = [_LEGEND, summary.get("limits"), _LEGEND_OF_MARGINS if unit == "margin" else None]
     legend.append(_LEGEND_OF_KNOWN if any(n.endswith(": known labels") for n in names) else None)
     yield Text(" ".join(filter(None, legend)), style="dim")
+    run = quote(summary["run"])
+    node = "" if "reason" in summary else f"crossgcn explain {run} --node ID, or "
+    yield f"\nNext: {node}crossgcn report {run}"
 
 
 def _importances(
