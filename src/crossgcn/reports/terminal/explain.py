@@ -44,6 +44,7 @@ _LEGEND_OF_CHANGES = (
 _ROUNDING = 1e-12
 """Smaller changes of a score are rounding."""
 _MOST_NAMED = 10
+_SIZES = {1: "single columns", 2: "pairs", 3: "triples"}
 _FEW_CLASSES = 4
 """With more classes, the terms of one class are listed if it is named."""
 
@@ -227,11 +228,11 @@ def change_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
 
 def _sums(summary: Summary, name: str) -> Iterator[str]:
     """Yield the importance of all terms of a score together, and of the crosses not listed."""
-    sums = ", of ".join(
-        f"{count(size, 'column')} {number_text(value, 3)}"
+    sums = ", ".join(
+        f"{_SIZES.get(size, f'crosses of {size} columns')} {number_text(value, 3)}"
         for size, value in summary["by_number_of_columns"][name].items()
     )
-    yield f"importance of all terms together: of {sums}"
+    yield f"importance of all terms together: {sums}"
     if name in summary["unlisted_importance"]:
         counts = [f"{number:,} of {size} columns" for size, number in summary["unlisted"].items()]
         yield (
