@@ -101,8 +101,9 @@ def list_settings(
     """Append the fields of a pydantic model, whose descriptions are also the help texts."""
     fields = getattr(what, "model_fields", None) if kind == "class" else None
     for field, info in (fields or {}).items():
-        lines += ["", f"``{field}`` = ``{info.get_default(call_default_factory=True)!r}``"]
-        lines += [f"    {info.description or ''}"]
+        if info.description:
+            lines += ["", f"``{field}`` = ``{info.get_default(call_default_factory=True)!r}``"]
+            lines += [f"    {info.description}"]
 
 
 def inline_math(translator: Any, node: Any) -> None:

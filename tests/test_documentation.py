@@ -35,11 +35,11 @@ def run_page(name: str) -> dict[str, Any]:
     return names
 
 
-def test_the_code_in_the_page_for_a_start_runs(
+def test_the_code_in_the_page_about_graphs_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names = run_page("docs/getting_started.md")
+    names = run_page("docs/graphs.md")
     assert names["data"].num_classes == 3
     assert len(names["cross"].test_accuracy) == 5
 

@@ -32,6 +32,15 @@ def test_it_is_two_screens_with_at_most_eight_links() -> None:
     assert len(re.findall(r"\]\(", TEXT)) <= 8
 
 
+@pytest.mark.parametrize(
+    "guide",
+    ["getting_started", "own_tables", "explanations", "scikit_learn", "pyg", "scale"],
+)
+def test_a_guide_is_two_screens(guide: str) -> None:
+    text = (PROJECT / "docs" / f"{guide}.md").read_text()
+    assert len(text.split()) <= 740 and len(text.splitlines()) <= 95
+
+
 def test_links_and_pictures_of_every_page_are_there() -> None:
     pages = [*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")]
     pages += [PROJECT / folder / "README.md" for folder in ("benchmarks", "examples", "results")]

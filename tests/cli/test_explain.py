@@ -75,7 +75,8 @@ def test_the_terms_of_a_class(crossgcn: Command, folder: Path, tmp_path: Path) -
     assert "Values beyond those of the training nodes count as the nearest of these." in words
     assert "log-odds of republican against democrat: + for republican" in screen
     assert "2 hops: " in screen and "error over the bags, the models whose mean" in words
-    assert "importance of all terms together: of 1 column" in screen
+    assert "importance of all terms together: single columns" in screen
+    assert screen.endswith(f"Next: crossgcn explain {run} --node ID, or crossgcn report {run}\n")
     against = result_of(crossgcn("explain", run, "--class", "democrat", "--json"))
     assert against["average"]["democrat"] == pytest.approx(-answer["average"]["republican"])
 

@@ -28,12 +28,12 @@ def list_datasets(as_json: bool = JSON) -> None:
     records = [asdict(entry) | {"where": available(entry.name)} for entry in entries]
     cells = [
         [
-            *(row["name"], f"{row['nodes']:,}", f"{row['edges']:,}", f"{row['columns']:,}"),
+            *(row["name"], f"{row['nodes']:,}", f"{row['edges']:,}"),
             *(row["target"] or f"{row['classes']} classes", row["where"] or "not here"),
         ]
         for row in records
     ]
-    heads = ["nodes", "edges", "columns"]
+    heads = ["nodes", "edges"]
     shown: list[RenderableType] = [make_table(cells, ["name"], heads, ["target", "where"])]
     for terms in dict.fromkeys(entry.terms for entry in TABLES.values()):
         names = [name for name, entry in TABLES.items() if entry.terms == terms]

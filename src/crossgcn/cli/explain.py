@@ -25,7 +25,8 @@ def explain(
         metavar="ID",
     ),
     term: list[str] | None = option(
-        "Show all of one term: a column, and --term again for each it is crossed with."
+        "Show all of one term: a column, and --term again for each it is crossed with.",
+        metavar="COLUMN",
     ),
     class_name: str | None = option(
         "Explain this class only. [default: all; for a node, the predicted class]",
@@ -44,6 +45,7 @@ def explain(
     top: int = option(
         "How many single columns, pairs and so on to list; for a node, how many terms to show "
         "(--json has all).",
+        metavar="N",
         min=1,
         default=10,
     ),

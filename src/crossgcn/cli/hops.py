@@ -22,9 +22,14 @@ def hops(
     out: Path = option("Parquet file to write, for crossgcn train.", metavar="FILE", default=...),
     *,
     columns: ColumnOptions,
-    num_hops: int = option("Hops to neighbours (default 2).", "--hops", min=1, max=10, default=2),
+    num_hops: int = option(
+        "Hops to neighbours (default 2).", "--hops", metavar="N", min=1, max=10, default=2
+    ),
     memory: int = option(
-        "Memory of DuckDB in MiB (default 4096); more goes to disk.", min=256, default=4096
+        "Memory of DuckDB in MiB (default 4096); more goes to disk.",
+        metavar="N",
+        min=256,
+        default=4096,
     ),
     scratch: Path | None = option(
         "Folder for temporary files; Spark's workers must see it under the same path. "

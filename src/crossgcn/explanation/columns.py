@@ -54,7 +54,7 @@ def score_name(name: str, unit: str, against: str) -> str:
 
 def show_frame(frame: pd.DataFrame) -> str:
     """Return a table as text of at most 100 characters a line."""
-    return frame.to_string(index=False, max_colwidth=50, float_format="{:.3g}".format)
+    return frame.to_string(index=False, max_colwidth=50, float_format="{:.3g}".format, na_rep="")
 
 
 @dataclass(frozen=True)

@@ -91,9 +91,18 @@ def count(number: int, noun: str) -> str:
     return f"no {noun}s" if number == 0 else f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def short_name(name: str, columns: Sequence[str]) -> str:
+    """Return the name of a value without that of its column: ``high`` for ``age high``."""
+    for column in columns:
+        for start in (column, column.split(": ", 1)[-1]):
+            if name.startswith((f"{start}=", f"{start}:", f"{start} ")):
+                return name[len(start) + 1 :]
+    return name
+
+
 def with_error(text: str, error: float | None) -> str:
     """Return a number's text with its standard error, if there is one: ``0.31 ± 0.02``."""
-    return text if error is None else f"{text} ± {error:.2g}"
+    return text if error is None else f"{text} ± {number_text(error, 2)}"
 
 
 def to_page_json(content: Any) -> Any:

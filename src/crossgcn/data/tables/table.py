@@ -190,9 +190,9 @@ class Table:
         """Return the column's name, or raise an error that suggests similar headers."""
         if column in self.frame.columns:
             return column
-        near = nearest(column, self.columns)
-        known = f"its {len(self.columns)} columns are {few(self.columns)}."
-        raise BadInput(
-            f"{self.name}: there is no column {column!r}: {near or known} Name one of these, or "
-            "add the column, with empty cells where it is not known"
+        known = (
+            f"its {len(self.columns)} columns are {few(self.columns)}. Name one of these, or add "
+            "the column, with empty cells where it is not known"
         )
+        hint = nearest(column, self.columns) or known
+        raise BadInput(f"{self.name}: there is no column {column!r}: {hint}")

@@ -73,14 +73,10 @@ def collect_run(run: RunFolder, *, comparison: Path | None = None, num_nodes: in
     sign = METRICS[summary["metric"]].sign
     constant = fmean(one.record["constant_test"][guess] for one in run.runs)
     metrics = {name: _over_splits(name, values) for name, values in summary["test"].items()}
-    calibrated = [
-        [metrics[name]["label"], _over_splits(name, before)["text"], metrics[name]["text"]]
-        for name, before in summary.get("calibration", {}).get("before", {}).items()
-    ]
     for metric in metrics.values():
         metric["text"] += "\u00a0%" if metric["percent"] else ""
     content = {
-        "title": run.config.dataset,
+        "title": path.name if (path := Path(run.config.dataset)).suffix else str(path),
         "target": target,
         "classes": classes,
         "range": ends,
@@ -96,7 +92,6 @@ def collect_run(run: RunFolder, *, comparison: Path | None = None, num_nodes: in
         "model": run.config.model,
         "shown_split": run.chosen.record["split"]["index"] + 1,
         "metrics": list(metrics.values()),
-        "calibrated": calibrated,
         "guess": {**metrics[guess], "constant": metric_text(guess, constant)},
         "comparison": compared,
         "training": [_curve(one) for one in run.runs],

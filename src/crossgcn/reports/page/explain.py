@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -24,6 +24,7 @@ _STEPS, _NEIGHBOURS, _SINGLE, _CROSSES = 8, 12, 60, 20
 _ROLES = ("other", "train", "validation", "test", "unlabelled")
 _SHORT = re.compile(r"[-+.\d]+|true|false|yes|no", re.IGNORECASE)
 """Names of classes that say nothing without the name of the target."""
+_NO_AND_YES = (("no", "yes"), ("false", "true"), ("0", "1"))
 
 
 def explain_for_page(run: RunFolder, target: str) -> tuple[Explanation | Products | None, str]:
@@ -35,12 +36,24 @@ def explain_for_page(run: RunFolder, target: str) -> tuple[Explanation | Product
             f"The scores of {run.config.model} are not sums of products of features, so this page "
             "cannot list crosses or explain single nodes."
         )
-    has_classes = isinstance(whole, Explanation) and not run.data.y.is_floating_point()
-    if has_classes and all(map(_SHORT.fullmatch, whole.outputs)):
-        against = f"{target}={whole.against}" if len(whole.outputs) == 1 else whole.against
-        outputs = tuple(f"{target}={name}" for name in whole.outputs)
+    if isinstance(whole, Explanation) and not run.data.y.is_floating_point():
+        classes = run.saved.preprocess.classes
+        against = name_class(target, whole.against, classes)
+        outputs = tuple(name_class(target, name, classes) for name in whole.outputs)
         whole = replace(whole, outputs=outputs, against=against)
     return whole, ""
+
+
+def name_class(target: str, name: str, classes: Sequence[str]) -> str:
+    """Return what a class is called: ``late`` and ``not late`` if they are ``yes`` and ``no``.
+
+    Numbers are named with their target: ``grade=3``. Other names stay, as ``the others`` does.
+    """
+    if name not in classes or not all(map(_SHORT.fullmatch, classes)):
+        return name
+    if tuple(sorted(each.lower() for each in classes)) in _NO_AND_YES:
+        return target if name.lower() in ("yes", "true", "1") else f"not {target}"
+    return f"{target}={name}"
 
 
 def strongest_terms(whole: Explanation) -> list[Summary]:

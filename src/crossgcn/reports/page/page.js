@@ -38,9 +38,11 @@
     if (size >= 1000) return minus(Math.round(value).toLocaleString("en"));
     return minus(String(Number(value.toPrecision(digits))));
   }
+  /** Like number, but with its last zeros: 1.00. */
+  const measured = (value, digits = 3) => (!value || Math.abs(value) >= 1000 ? number(value) : minus(value.toPrecision(digits)));
   const tick = (value) => number(value);
-  const signed = (value) => (Number(value.toPrecision(3)) > 0 ? "+" : "") + number(value);
-  const plusMinus = (error) => (error ? ` \u00b1 ${number(error, 2)}` : "");
+  const signed = (value, digits = 3) => (value > 0 ? "+" : "") + measured(value, digits);
+  const plusMinus = (error) => (error ? ` \u00b1 ${measured(error, 2)}` : "");
   const counted = (value, noun) => `${whole(value)} ${noun}${value === 1 ? "" : "s"}`;
   const shortened = (text, most) => (text.length > most ? text.slice(0, Math.max(1, most - 1)) + "\u2026" : text);
   const named = (value) => (value === null ? "unknown" : isNumber ? number(value) : data.classes[value]);
@@ -266,7 +268,7 @@
     const sizes = [...new Set(items.map((item) => item.columns.length))].sort();
     const sizeNames = { 1: "single columns", 2: "pairs", 3: "triples" };
     let output = 0, size = 0, scope = 0, most = 1;
-    const importance = (item) => number(item.importance) + plusMinus(item.error);
+    const importance = (item) => measured(item.importance) + plusMinus(item.error);
     browser(home, {
       name: "term",
       text: (item) => item.columns.join(" \u00d7 "),
@@ -338,7 +340,7 @@
     const most = d3.max(means, Math.abs) || 1;
     const maps = d3.range(deep).map((layer) => {
       const words = third ? `${third.name}: ${third.labels[layer]}` : `${first.name} by ${second.name}`;
-      const options = { text: (d) => signed(Number(d.value.toPrecision(2))), title, xLabel: second.name, yLabel: first.name, upwards: Boolean(first.at) };
+      const options = { text: (d) => signed(d.value, 2), title, xLabel: second.name, yLabel: first.name, upwards: Boolean(first.at) };
       const here = cells.filter((cell) => cell.layer === layer);
       const map = chart((width) => heatMap(width, `Mean contribution, ${words}`, first.labels, second.labels, here, most, options));
       return third ? make("div", {}, make("h4", {}, words), map) : map;
@@ -419,7 +421,7 @@
   }
 
   function drawWaterfall(width, row, unit) {
-    const level = (name, value) => ({ name, from: 0, to: value, text: number(value), title: `${name}\n${number(value)}`, colour: SOFT });
+    const level = (name, value) => ({ name, from: 0, to: value, text: measured(value), title: `${name}\n${measured(value)}`, colour: SOFT });
     const bars = [level("the average", row.start)];
     let at = row.start;
     const add = (name, value, words = "") => {
@@ -470,27 +472,6 @@
     y: { grid: true, ticks: 6, tickFormat: tick, labelArrow: "none", ...y },
   });
 
-  const CURVES = {
-    roc: { words: "ROC", x: "false positive rate", y: "true positive rate", none: () => Plot.line([[0, 0], [1, 1]], dashed) },
-    precision: { words: "Precision-recall", x: "recall", y: "precision", none: (curve) => Plot.ruleY([curve.share], dashed) },
-  };
-
-  function mountCurves(home, kind) {
-    const { curves } = data.performance, { words, x, y, none } = CURVES[kind];
-    if (!curves.length) return home.append(where("The test nodes have one class only."));
-    const holder = make("div");
-    const draw = (curve) => (width) => {
-      const splits = curve[kind], many = splits.length > 1;
-      const lines = splits.flatMap((line, split) => line.map((value, at) => ({ x: at / (line.length - 1), y: value, split })));
-      return plot(width, `${words} curves of ${curve.name}, one for each of ${splits.length} splits`, {
-        ...square(width, { ...share, label: x }, { ...share, label: y }),
-        marks: [none(curve), Plot.line(lines, { x: "x", y: "y", z: "split", stroke: PLUS, strokeWidth: many ? 1.3 : 2, strokeOpacity: many ? 0.6 : 1 })],
-      });
-    };
-    home.append(make("div", { class: "controls" }, select("Class", curves.map((curve) => curve.name), (at) => holder.replaceChildren(chart(draw(curves[at]))))), holder);
-    holder.append(chart(draw(curves[0])));
-  }
-
   function trainingChart(width, label, metrics, tickFormat) {
     const lines = metrics.flatMap(([name, colour]) => data.training.flatMap((run) => run[name].map((value, at) => (
       { epoch: run.epoch[at], value, run: `${name} ${run.split}`, colour, shown: run.split === data.shown_split, chosen: run.epoch[at] === run.chosen }))));
@@ -535,7 +516,7 @@
       const words = `Test metrics: ${rows.map((row) => row.name).join(", ")}`;
       const numbers = others.map((metric) => make("span", {}, make("b", {}, metric.text), ` ${metric.label}`));
       const line = make("p", { class: "numbers-line" }, ...numbers);
-      return rows.length ? [dotsChart(width, words, rows, { tickFormat: tickPercent, label: null }), line] : line;
+      return rows.length ? [dotsChart(width, words, rows, { tickFormat: tickPercent, label: null, domain: [0, 1] }), line] : line;
     },
     calibration(width) {
       const bins = data.performance.calibration;
@@ -560,7 +541,7 @@
     },
     by_degree(width) {
       const { measure: label, by_degree: parts } = data.performance;
-      const rows = parts.map((part) => ({ name: `${part.name} (${counted(part.nodes, "node")})`, values: part.values }));
+      const rows = parts.map((part) => ({ name: `${part.name} (${whole(part.nodes)})`, values: part.values }));
       const means = parts.map((part) => `${part.name}: ${number(d3.mean(part.values))}`).join(", ");
       return dotsChart(width, `${label} by number of neighbours: ${means}`, rows, { label, labelArrow: "none", tickFormat: isNumber ? tick : tickPercent });
     },
@@ -586,8 +567,6 @@
   if (find("term-browser")) termBrowser(find("term-browser"));
   if (find("node-browser")) nodeBrowser(find("node-browser"));
   for (const element of document.querySelectorAll("[data-chart]")) {
-    const kind = element.dataset.chart;
-    if (kind in CURVES) mountCurves(element, kind);
-    else mount(element, charts[kind]).classList.add("chart");
+    mount(element, charts[element.dataset.chart]).classList.add("chart");
   }
 })();

@@ -10,20 +10,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import (
-    confusion_matrix,
-    precision_recall_curve,
-    precision_recall_fscore_support,
-    roc_curve,
-)
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from crossgcn.data.splits import Split
 from crossgcn.explanation.polynomial import Floats, Ints
 from crossgcn.reports.format import Summary, count
 from crossgcn.training.calibration import Misses, judge
 
-_MOST_POINTS, _MOST_CURVES, _BINS = 1_000, 12, 10
-_GRID = np.linspace(0, 1, 61)
+_MOST_POINTS, _BINS = 1_000, 10
 
 
 def measure_classes(
@@ -47,16 +41,9 @@ def measure_classes(
     )
     matrix = confusion_matrix(rows["true"], rows["predicted"], labels=labels)
     tested = matrix.sum(axis=1)
-    largest = np.argsort(-tested, kind="stable")
-    drawn = largest[::-1] if len(classes) == 2 else largest[:_MOST_CURVES]  # the rarer of two first
     return {
         "measure": "accuracy",
         "tested": len(rows),
-        "curves": [
-            _curves(y, probabilities, tests, label, classes[label])
-            for label in drawn.tolist()
-            if 0 < tested[label] < len(rows)
-        ],
         "calibration": bins.to_dict("records"),
         "confusion": matrix,
         "by_class": [
@@ -122,26 +109,8 @@ def _by_degree(rows: pd.DataFrame, *, root: bool = False) -> list[Summary]:
     found = []
     for size, inside in rows.groupby(rows["degree"].map(int.bit_length)):
         low, high = 2**size // 2, 2**size - 1
-        name = count(high, "neighbour") if high < 2 else f"{low:,} to {high:,} neighbours"
+        name = count(high, "neighbour") if high < 2 else f"{low:,} to {high:,}"
         means = inside.groupby("split")["score"].mean()
         values = np.sqrt(means) if root else means
         found.append({"name": name, "nodes": len(inside), "values": values.to_numpy()})
     return found
-
-
-def _curves(
-    y: Ints, probabilities: Sequence[Floats], tests: Sequence[Ints], label: int, name: str
-) -> Summary:
-    """Return ROC and precision-recall curves of one class against the others, by split."""
-    roc, precision = [], []
-    for values, test in zip(probabilities, tests, strict=True):
-        truth = y[test] == label
-        if not truth.any() or truth.all():
-            continue
-        false_rate, true_rate, _ = roc_curve(truth, values[test, label])
-        roc.append(np.interp(_GRID, false_rate, true_rate))
-        exact, found, _ = precision_recall_curve(truth, values[test, label])
-        place = np.searchsorted(-found, -_GRID, side="right") - 1  # the last with such a recall
-        precision.append(exact[np.maximum(place, 0)])
-    share = np.mean([(y[test] == label).mean() for test in tests])
-    return {"name": name, "roc": roc, "precision": precision, "share": share}

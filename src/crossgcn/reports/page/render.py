@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from crossgcn.data.files import replacing
 from crossgcn.experiments.run_folder import RunFolder
-from crossgcn.reports.format import count, number_text
+from crossgcn.reports.format import count, number_text, short_name
 from crossgcn.reports.page.collect import collect_run
 
 LIBRARIES: Final = ("d3.min.js", "plot.min.js")
@@ -51,7 +51,7 @@ def render_page(content: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": count, "number": _number}
+    environment.filters |= {"count": count, "number": _number, "short": short_name}
     environment.globals["known"] = _known
     html = environment.get_template("page.html.j2").render(
         content=content,

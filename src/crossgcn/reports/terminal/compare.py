@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from statistics import fmean
 
@@ -21,22 +21,15 @@ from crossgcn.reports.format import (
 )
 from crossgcn.training.metrics import METRICS
 
-_OF_PRESETS = ("epochs", "learning_rate", "weight_decay", "hidden_channels")
-"""Settings in which presets can differ without a hint in their names."""
-
 
 def training_screen(summary: Summary) -> Iterator[RenderableType]:
     """Yield the result of ``train``: every metric of the test nodes, the selecting one first."""
     yield Text(f"{summary['model']} on {_title(summary)}", style="bold")
-    before = summary.get("calibration", {}).get("before", {})
     rows = []
     for name, values in summary["test"].items():
-        row = [_head(summary, name), _over_splits(name, values)]
-        if before:
-            row.append(_over_splits(name, before[name]) if name in before else "")
-        rows.append(row)
-    heads = ["mean ± sd", *["before calibration"] * bool(before)]
-    yield make_table(rows, ["on the test nodes"], heads)
+        measured = summarise(values)
+        rows.append([_head(summary, name), spread_text(name, measured.mean, measured.sd)])
+    yield make_table(rows, ["on the test nodes"], ["mean ± sd"])
     metric = summary["metric"]
     validation = METRICS[metric].sign * fmean(summary["validation_score"])
     yield Text(f"{metric_title(metric)} on the validation nodes: {spread_text(metric, validation)}")
@@ -53,24 +46,13 @@ def training_screen(summary: Summary) -> Iterator[RenderableType]:
 
 
 def _chosen_columns(summary: Summary) -> Iterator[RenderableType]:
-    """Yield the numbers of columns that were tried, and the columns that most splits chose."""
-    metric, tried = summary["metric"], dict[int, list[float]]()
-    for size, score in chain.from_iterable(summary["path"]):
-        tried.setdefault(size, []).append(METRICS[metric].sign * score)
-    chosen = [len(columns) for columns in summary["columns"]]
-    rows = [
-        [f"{size} columns", spread_text(metric, fmean(tried[size])), str(chosen.count(size))]
-        for size in sorted(tried, reverse=True)
-    ]
-    heads = [metric_title(metric), "chosen in splits"]
-    yield make_table(rows, ["on the validation nodes"], heads)
-    counts = Counter(chain.from_iterable(summary["columns"]))
+    """Yield how many columns each split chose, and the columns that most of them chose."""
+    chosen, tried = summary["columns"], max(size for size, _ in chain(*summary["path"]))
+    sizes = ", ".join(str(len(columns)) for columns in chosen)
+    counts = Counter(chain.from_iterable(chosen))
     often = [name for name, times in counts.most_common() if 2 * times >= len(chosen)]
-    yield Text(
-        "auto takes the fewest columns whose score is at most 0.3 standard errors below the best, "
-        "at most 16, and 8 for each further relation.\n"
-    )
-    yield Text("Columns that at least half of the splits read: " + ", ".join(often))
+    yield Text(f"Columns chosen of {tried}, by split: {sizes} (the page draws why)")
+    yield Text("Chosen by at least half of the splits: " + ", ".join(often))
     if most := max((len(pairs) for pairs in summary["crosses"] if pairs), default=0):
         yield Text(f"Pairs of them that are multiplied: at most {most} (--set crosses=N or all)")
 
@@ -98,9 +80,6 @@ def comparison_screen(summary: Summary) -> Iterator[RenderableType]:
     yield make_table(cells, [name], numbers, line_after=glass_boxes - 1)
     if 0 < glass_boxes < len(models):
         yield Text("Below the gap: black boxes.", style="dim")
-    differing = [name for name in _OF_PRESETS if len({model.get(name) for model in models}) > 1]
-    if differing:
-        yield Text(f"The presets also differ in {', '.join(differing)} (--json).", style="dim")
     yield from map(Text, summary["answer"])
 
 
@@ -130,12 +109,6 @@ def _head(summary: Summary, metric: str) -> str:
     if metric == "average_precision" and "positive_class" in summary:
         return f"{metric_title(metric)} of {summary['positive_class']}"
     return metric_title(metric)
-
-
-def _over_splits(name: str, values: Sequence[float]) -> str:
-    """Return mean and standard deviation of a metric."""
-    measured = summarise(values)
-    return spread_text(name, measured.mean, measured.sd)
 
 
 def _gain_text(model: Summary, metric: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from shlex import quote
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -11,14 +11,22 @@ from rich.text import Text
 from crossgcn.explanation.columns import SCOPES, score_name
 from crossgcn.explanation.difference import PARTS
 from crossgcn.explanation.terms import CROSS, OTHERS
-from crossgcn.reports.format import Summary, bar, count, make_table, with_error
+from crossgcn.reports.format import (
+    Summary,
+    bar,
+    count,
+    make_table,
+    number_text,
+    short_name,
+    with_error,
+)
 from crossgcn.reports.summaries import describe_shares
 
 _SCOPE_NAMES = {"own": "own", "neighbourhood": "neighbourhood", "both": "own × neighbourhood"}
 _LEGEND = (
     "importance: standard deviation of the term over nodes, in the unit of the score (±: standard "
-    "error over the bags, the models whose mean this one is). inside: mean contribution of the "
-    "nodes with these values; low, high: the lowest and highest eighth of a number."
+    "error over the bags, the models whose mean this one is). adds: mean contribution of the nodes "
+    "with these values; low, high: the lowest and highest eighth of a number."
 )
 _MOST_DROPPED = 30
 """Maximum number of dropped columns that the terminal names."""
@@ -36,6 +44,9 @@ _LEGEND_OF_CHANGES = (
 _ROUNDING = 1e-12
 """Smaller changes of a score are rounding."""
 _MOST_NAMED = 10
+_SIZES = {1: "single columns", 2: "pairs", 3: "triples"}
+_FEW_CLASSES = 4
+"""With more classes, the terms of one class are listed if it is named."""
 
 
 def terms_screen(summary: Summary) -> Iterator[RenderableType]:
@@ -48,11 +59,14 @@ def terms_screen(summary: Summary) -> Iterator[RenderableType]:
     if "overall" in summary:
         yield Text("\nmean of all classes", style="bold")
         yield from _importances(summary["overall"], "matters most to", lambda row: row["class"])
+        if len(summary["classes"]) > _FEW_CLASSES:
+            yield Text("\nThe terms of one class: --class NAME")
+            records = []
     largest = max((row["importance"] for row in records), default=0.0)
     for name in dict.fromkeys(row["class"] for row in records):
         yield Text(f"\n{score_name(name, unit, against)}", style="bold")
         rows = [row for row in records if row["class"] == name]
-        yield from _importances(rows, "inside", _inside, largest)
+        yield from _importances(rows, "adds", _inside, largest)
         if "average" in summary:
             yield from map(Text, _sums(summary, name))
     if "columns" in summary:
@@ -62,6 +76,9 @@ def terms_screen(summary: Summary) -> Iterator[RenderableType]:
     legend = [_LEGEND, summary.get("limits"), _LEGEND_OF_MARGINS if unit == "margin" else None]
     legend.append(_LEGEND_OF_KNOWN if any(n.endswith(": known labels") for n in names) else None)
     yield Text(" ".join(filter(None, legend)), style="dim")
+    run = quote(summary["run"])
+    node = "" if "reason" in summary else f"crossgcn explain {run} --node ID, or "
+    yield f"\nNext: {node}crossgcn report {run}"
 
 
 def _importances(
@@ -73,7 +90,7 @@ def _importances(
         rows = [
             (
                 CROSS.join(row["columns"]),
-                with_error(f"{row['importance']:#.3g}", row["error"]),
+                with_error(number_text(row["importance"], 3), row["error"]),
                 bar(row["importance"], largest),
                 words(row),
             )
@@ -88,14 +105,14 @@ def term_screen(summary: Summary) -> Iterator[RenderableType]:
     """Yield one term: what it adds for every combination of values."""
     (term,) = summary["terms"]
     yield Text(CROSS.join(term["columns"]), style="bold")
-    importance = with_error(f"{term['importance']:#.3g}", term["error"])
+    importance = with_error(number_text(term["importance"], 3), term["error"])
     named = score_name(term["class"], summary["unit"], summary["against"])
     yield Text(f"{named}\nimportance {importance}")
     largest = max((abs(cell["contribution"]) for cell in term["cells"]), default=0.0)
     rows = [
         [
             *(*cell["names"], f"{cell['nodes']:,}"),
-            with_error(f"{cell['contribution']:+.3g}", cell["error"]),
+            with_error(_signed(cell["contribution"], 3), cell["error"]),
             bar(cell["contribution"], largest),
         ]
         for cell in term["cells"]
@@ -109,7 +126,7 @@ def node_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
     headline = f"node {summary['name']}"
     yield Text(headline if predicted is None else f"{headline}: predicted {predicted}", "bold")
     yield Text(score_name(summary["class"], summary["unit"], summary["against"]))
-    score = f"score {summary['score']:+.4g}"
+    score = f"score {_signed(summary['score'])}"
     if predicted is not None:
         is_pair = summary["unit"] == "log-odds" and len(summary["classes"]) > 2
         among = f" and not {summary['against']}" if is_pair else ""
@@ -126,7 +143,7 @@ def node_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
     if neighbours:
         largest = abs(neighbours[0]["contribution"])
         rows = [
-            [each["node"], f"{each['contribution']:+.4g}", bar(each["contribution"], largest)]
+            [each["node"], _signed(each["contribution"]), bar(each["contribution"], largest)]
             for each in neighbours[:top]
         ]
         yield make_table(rows, ["neighbour"], ["contribution"], [""])
@@ -152,7 +169,7 @@ def _steps(summary: Summary, top: int) -> Iterator[list[str | Text]]:
     """Yield rows from the average to the score: terms of own columns, neighbourhood, and both."""
     terms = summary["terms"]
     largest = max((abs(term["value"]) for term in terms), default=0.0)
-    yield ["average", f"{summary['average']:+.4g}", "", ""]
+    yield ["average", _signed(summary["average"]), "", ""]
     for scope in SCOPES:
         shown = [term for term in terms[:top] if term["scope"] == scope]
         more = [term for term in terms[top:] if term["scope"] == scope]
@@ -160,17 +177,17 @@ def _steps(summary: Summary, top: int) -> Iterator[list[str | Text]]:
             shown, more = [*shown, *more], []
         others = [term["value"] for term in more]
         if shown or others:
-            total = Text(f"{summary[scope]:+.4g}", "bold")
+            total = Text(_signed(summary[scope]), "bold")
             yield [Text(_SCOPE_NAMES[scope], "bold"), total, "", ""]
         for term in shown:
             name = CROSS.join(term["columns"]) or OTHERS
             held = f" ({'; '.join(term['shown'])})" if term["shown"] else ""
             points = "" if term["points"] is None else f"{term['points']:+.1f}"
             length = bar(term["value"], largest)
-            yield [f"  {name}{held}", f"{term['value']:+.4g}", points, length]
+            yield [f"  {name}{held}", _signed(term["value"]), points, length]
         if others:
-            yield [f"  {count(len(others), 'other term')}", f"{sum(others):+.4g}", "", ""]
-    yield [Text("score", "bold"), Text(f"{summary['score']:+.4g}", "bold"), "", ""]
+            yield [f"  {count(len(others), 'other term')}", _signed(sum(others)), "", ""]
+    yield [Text("score", "bold"), Text(_signed(summary["score"]), "bold"), "", ""]
 
 
 def change_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
@@ -180,7 +197,7 @@ def change_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
     yield Text(f"{about}, since {summary['since']}", style="bold")
     yield Text(score_name(summary["class"] or "a class", summary["unit"], summary["against"]))
     if is_one:
-        yield Text(f"score {summary['score']:+.4g}, was {summary['old_score']:+.4g}")
+        yield Text(f"score {_signed(summary['score'])}, was {_signed(summary['old_score'])}")
     else:
         for what, gone in (("came", summary["only_new"]), ("went", summary["only_old"])):
             if gone:
@@ -192,35 +209,35 @@ def change_screen(summary: Summary, top: int) -> Iterator[RenderableType]:
     for term in [{"columns": ["all terms"], **summary}, *summary["terms"][:top]]:
         held = [was if was == now else f"{was} → {now}" for was, now in term.get("shown", ())]
         name = CROSS.join(term["columns"]) or OTHERS
-        form = "{:+.3g}" if is_one else "{:.3g}"
-        changes = [
-            form.format(term[each]) if abs(term[each]) > _ROUNDING else "0" for each in numbers
-        ]
-        rows.append([name + (f" ({'; '.join(held)})" if held else ""), *changes])
+        sign = "+" if is_one else ""
+        changes = (term[each] if abs(term[each]) > _ROUNDING else 0 for each in numbers)
+        texts = (number_text(each, 3, sign if each else "") for each in changes)
+        rows.append([name + (f" ({'; '.join(held)})" if held else ""), *texts])
     heads = ["own", "neighbours", "edges", "model", "change"]
     yield make_table(rows, ["term"], heads, line_after=0)
     if not is_one:
         moved = "; ".join(
-            f"{row['node']} {', '.join(f'{each:+.3g}' for each in row['change'].values())}"
+            f"{row['node']} {', '.join(_signed(each, 3) for each in row['change'].values())}"
             for row in summary["moved_most"]
+            if any(abs(each) > _ROUNDING for each in row["change"].values())
         )
-        yield Text(f"Scores that changed most: {moved}.")
+        yield Text(f"Scores that changed most: {moved}." if moved else "No score changed.")
         yield Text("The table has roots of the mean square over the nodes.", style="dim")
     yield Text(summary["meaning"], style="dim")
 
 
 def _sums(summary: Summary, name: str) -> Iterator[str]:
     """Yield the importance of all terms of a score together, and of the crosses not listed."""
-    sums = ", of ".join(
-        f"{count(size, 'column')} {value:#.3g}"
+    sums = ", ".join(
+        f"{_SIZES.get(size, f'crosses of {size} columns')} {number_text(value, 3)}"
         for size, value in summary["by_number_of_columns"][name].items()
     )
-    yield f"importance of all terms together: of {sums}"
+    yield f"importance of all terms together: {sums}"
     if name in summary["unlisted_importance"]:
         counts = [f"{number:,} of {size} columns" for size, number in summary["unlisted"].items()]
         yield (
             f"not listed, because they are weak or too many to compare: {' and '.join(counts)}, "
-            f"with importance {summary['unlisted_importance'][name]:#.3g} together"
+            f"with importance {number_text(summary['unlisted_importance'][name], 3)} together"
         )
 
 
@@ -236,30 +253,25 @@ def _columns(summary: Summary) -> str:
     return f"{reads} and has {summary['num_crosses']:,} crosses. Dropped: {names}."
 
 
-def _inside(row: Mapping[str, Any]) -> str:
-    """Return the contributions by value in short.
+def _inside(row: Summary) -> str:
+    """Return the ends of a number, the two largest cells of another column, or one of a cross.
 
-    A product of features has a slope, a number a low and a high end, other terms their largest
-    cells.
+    A product of features has a slope.
     """
     cells = row.get("cells", [])
     if "slope" in row and not cells:
-        return f"slope {row['slope']:+.3g}"
+        return f"slope {_signed(row['slope'], 3)}"
     if "slope" in row and len(row["columns"]) == 1:
         known = [cell for cell in cells if not cell["names"][0].endswith(" missing")] or cells
-        low, high = known[0]["contribution"], known[-1]["contribution"]
-        return f"low {low:+.3g}, high {high:+.3g}"
+        low, high = (_signed(cell["contribution"], 3) for cell in (known[0], known[-1]))
+        return f"low {low}, high {high}"
+    most = 2 if len(row["columns"]) == 1 else 1
     return "; ".join(
-        f"{' & '.join(_short(name, row['columns']) for name in cell['names'])} "
-        f"{cell['contribution']:+.3g}"
-        for cell in cells[:2]
+        f"{' & '.join(short_name(name, row['columns']) for name in cell['names'])} "
+        f"{_signed(cell['contribution'], 3)}"
+        for cell in cells[:most]
     )
 
 
-def _short(name: str, columns: Sequence[str]) -> str:
-    """Return the name of a value without the name of its column."""
-    for column in columns:
-        for start in (column, column.split(": ", 1)[-1]):
-            if name.startswith((f"{start}=", f"{start}:", f"{start} ")):
-                return name[len(start) + 1 :]
-    return name
+def _signed(value: float, digits: int = 4) -> str:
+    return number_text(value, digits, "+")
