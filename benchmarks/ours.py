@@ -7,17 +7,26 @@ rows that lie on a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, cast
+from unittest.mock import patch
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
 from benchmarks.harness import Check, relative_error
 from benchmarks.peers import PeerTraining, Precision, order_of, product_precision
 from crossgcn import PreparedGraph, RunConfig, Split, build_model
+from crossgcn.data import make_splits
 from crossgcn.data.relations import as_relation
+from crossgcn.data.tables.graph import TableGraph, describe_encoding
+from crossgcn.data.tables.kinds import numeric
+from crossgcn.experiments.candidates import configure_for_tables
 from crossgcn.graph.hops import HopColumns
 from crossgcn.graph.standardise import HopRows, Scale
 from crossgcn.models.cross_hops import CrossHops
@@ -25,6 +34,7 @@ from crossgcn.models.node_classifier import NodeClassifier
 from crossgcn.training.device import capture, multiplying_in
 from crossgcn.training.full_batch import FullBatchStep
 from crossgcn.training.rows import train_rows
+from crossgcn.training.trainer import Run, Trainer, using_threads
 
 SAME_VALUES: dict[Precision, float] = {"fp32": 3e-4, "tf32": 3e-2, "bf16": 1e-1}
 """Tolerance for scores and gradients, relative to their norm."""
@@ -36,6 +46,7 @@ CHECKED_STEPS = 5
 ORDER_WEIGHT = 0.5
 """Order weight of the crosses in checks; the initial value 0 would hide them."""
 
+Floats = NDArray[np.float64]
 Weights = list[tuple[Tensor, Tensor | None]]
 
 
@@ -197,3 +208,56 @@ def train_on_rows(
     result = train_rows(model, HopRows([columns], same, y), split, config, seed=seed, device=device)
     assert result.test_accuracy is not None
     return result.test_accuracy
+
+
+@contextmanager
+def numbers_as(variant: str) -> Iterator[None]:
+    """Encode numbers as a variant does, within a block."""
+    encode = numeric.NumberEncoder.encode_numbers
+
+    def encode_splines(self: numeric.NumberEncoder, read: Floats) -> NDArray[np.float32]:
+        """Let the feature of a range rise from 0 to 1 inside it, and stay 1 above it."""
+        features, is_known = encode(self, read), np.isfinite(read)
+        ends = np.array([self.known[0], *self.bounds, self.known[-1]])
+        for place, (low, high) in enumerate(pairwise(ends)):
+            risen = (read[is_known] - low) / max(high - low, 1e-300)
+            features[is_known, place] = risen.clip(0, 1)
+        return features
+
+    if variant.startswith("8 ranges"):
+        with patch.object(numeric, "NUM_RANGES", 8):
+            yield
+    elif variant.startswith("linear splines"):
+        with patch.object(numeric.NumberEncoder, "encode_numbers", encode_splines):
+            yield
+    else:
+        yield
+
+
+def score_validation_nodes(
+    graph: TableGraph, settings: Mapping[str, Any], num_splits: int
+) -> tuple[str, list[float]]:
+    """Return the metric, and the score of a model on the validation nodes of each split.
+
+    The training nodes are split again for its own validation. No test node is read.
+    """
+    config = configure_for_tables(graph, settings)
+    drawn = make_splits(graph.data, "stratified", num_splits=num_splits)
+    splits = [_inner(split, seed) for seed, split in enumerate(drawn)]
+    trainer = Trainer(graph.data, splits, preprocess=describe_encoding(graph))
+    metric, scores = str(config.metric), []
+    for place in range(num_splits):
+        run = Run(config, place)
+        with using_threads(1):
+            result = trainer.fit(run, trainer.build(run))
+        assert result.test is not None
+        scores.append(result.test[metric])
+    return metric, scores
+
+
+def _inner(split: Split, seed: int) -> Split:
+    """Return a split whose test nodes are the validation nodes of another."""
+    generator = torch.Generator().manual_seed(seed)
+    order = split.train[torch.randperm(split.train.numel(), generator=generator)]
+    count = order.numel() // 4
+    return Split(order[count:].sort().values, order[:count].sort().values, split.validation)
