@@ -26,7 +26,7 @@ from crossgcn.models.cross_hops import CrossHops
 from crossgcn.training.calibration import calibrate
 from crossgcn.training.config import RunConfig
 from crossgcn.training.few_crosses import Pair, keep_pairs, rank_pairs
-from crossgcn.training.loop import Diverged, TrainedModel
+from crossgcn.training.loop import Diverged, SharedProgress, TrainedModel
 from crossgcn.training.metrics import (
     OF_PROBABILITIES,
     compute,
@@ -125,7 +125,9 @@ def train_hops(
     if wanted == "all" and len(trials) == 1 and not trials[0] and without is None:
         return train_rows(model, rows, split, config, **shared, on_epochs=on_epochs)
     _check_choice(wanted, trials, split)
-    search = _HopsSearch(model, rows, split, config, names, shared, _Progress(config, on_epochs))
+    stages = (config.tuning or 1) + (_MOST_STAGES if config.drops_columns else 0)
+    progress = SharedProgress(config.epochs, stages, on_epochs)
+    search = _HopsSearch(model, rows, split, config, names, shared, progress)
     all_columns = torch.arange(search.num_columns)
     if without is not None:
         all_columns = all_columns[~torch.isin(all_columns, search.columns_of(without))]
@@ -174,28 +176,6 @@ def _check_choice(wanted: int | str, trials: Sequence[Trial], split: Split) -> N
         )
 
 
-class _Progress:
-    """Reports the epochs of several trainings as if they were one training."""
-
-    def __init__(self, config: RunConfig, on_epochs: Callable[[int], None] | None) -> None:
-        self._report = on_epochs or (lambda count: None)
-        self._total = config.epochs
-        self._stages = (config.tuning or 1) + (_MOST_STAGES if config.drops_columns else 0)
-        self._done = self._reported = 0
-
-    def __call__(self, epochs: int) -> None:
-        self._done += epochs
-        self._show(min(self._done // self._stages, self._total))
-
-    def finish(self) -> None:
-        self._show(self._total)
-
-    def _show(self, done: int) -> None:
-        if done > self._reported:
-            self._report(done - self._reported)
-            self._reported = done
-
-
 class _HopsSearch:
     """Trains a model on subsets of its columns, and compares these on the validation nodes."""
 
@@ -207,7 +187,7 @@ class _HopsSearch:
         config: RunConfig,
         names: Sequence[str],
         shared: Mapping[str, Any],
-        progress: _Progress,
+        progress: SharedProgress,
     ) -> None:
         self.model, self.rows, self.split, self.config = model, rows, split, config
         self.shared, self.progress = shared, progress

@@ -76,6 +76,37 @@ class TrainedModel:
         return None if self.test is None else self.test.get("accuracy")
 
 
+class SharedProgress:
+    """Reports the epochs of several trainings as if they were one training.
+
+    Args:
+        total: Epochs of the one training.
+        stages: Number of trainings that is expected.
+        on_epochs: Called with the number of further epochs.
+    """
+
+    def __init__(
+        self, total: int, stages: int, on_epochs: Callable[[int], None] | None = None
+    ) -> None:
+        self._report = on_epochs or (lambda count: None)
+        self._total, self._stages = total, stages
+        self._done = self._reported = 0
+
+    def __call__(self, epochs: int) -> None:
+        """Count further epochs of the present training."""
+        self._done += epochs
+        self._show(min(self._done // self._stages, self._total))
+
+    def finish(self) -> None:
+        """Report the epochs that were not done."""
+        self._show(self._total)
+
+    def _show(self, done: int) -> None:
+        if done > self._reported:
+            self._report(done - self._reported)
+            self._reported = done
+
+
 class Diverged(WorkFailed):
     """A loss or a weight became infinite or NaN; ``reason`` says in which epoch."""
 
