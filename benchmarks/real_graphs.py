@@ -67,7 +67,8 @@ NO_BREAK = str.maketrans({" ": "\N{NO-BREAK SPACE}", "-": "\N{NON-BREAKING HYPHE
 
 def read_records(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the comparisons, by dataset, target and protocol."""
-    records = [json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))]
+    paths = sorted(folder.glob("*.json"), key=lambda path: path.stem)
+    records = [json.loads(path.read_bytes()) for path in paths]
     kinds = {"stratified": "", "public": " (official splits)"}
     return {
         f"{record['dataset']}{kinds[record['splits']]}, {record['target']}"

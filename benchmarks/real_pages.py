@@ -184,18 +184,17 @@ def _cost_table(records: Mapping[str, Record]) -> str:
 
 
 def _note(records: Mapping[str, Record]) -> str:
-    by_commit: dict[str, list[str]] = {}
+    """Say which commit measured each record, and which one those models that another measured."""
+    measured: dict[str, list[str]] = {}
     for title, record in records.items():
+        by_commit: dict[str, list[str]] = {}
         for model in record["models"]:
             commit = str(model.get("commit", record["commit"]))[:7]
-            by_commit.setdefault(commit, []).append(f"{title}: {model['model']}")
-    whole = {title: len(record["models"]) for title, record in records.items()}
-    lines = []
-    for commit, measured in by_commit.items():
-        titles = dict.fromkeys(each.partition(": ")[0] for each in measured)
-        words = []
-        for title in titles:
-            names = [each.partition(": ")[2] for each in measured if each.startswith(f"{title}: ")]
-            words.append(title if len(names) == whole[title] else f"{title} ({', '.join(names)})")
-        lines.append(f"{commit}: {'; '.join(words)}.")
+            by_commit.setdefault(commit, []).append(model["model"])
+        usual, *others = sorted(by_commit, key=lambda commit: -len(by_commit[commit]))
+        measured.setdefault(usual, []).append(title)
+        for commit in others:
+            names = f"{title} ({', '.join(by_commit[commit])})"
+            measured.setdefault(commit, []).append(names)
+    lines = [f"{commit}: {'; '.join(words)}." for commit, words in measured.items()]
     return "Measured by commit " + "\nBy commit ".join(lines)
