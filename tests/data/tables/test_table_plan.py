@@ -141,8 +141,8 @@ ENDS: dict[str, Any] = {"who": IDS[:40], "whom": IDS[20:]}
 @pytest.mark.parametrize(
     ("columns", "found", "reason"),
     [
-        ({"x": cycle(1, 2), "Node ID": IDS}, "Node ID", "its name, and the ends of edges"),
-        ({"id": list(range(N)), "user": IDS}, "user", "since the ends of edges are in it"),
+        ({"x": cycle(1, 2), "Node ID": IDS}, "Node ID", "its name, and it holds the ends of edges"),
+        ({"id": list(range(N)), "user": IDS}, "user", "it holds the ends of edges"),
         ({"id": [*IDS[:-1], IDS[0]]}, "id", "its name"),
     ],
 )

@@ -331,8 +331,8 @@ def _find_id_column(
                 "ends of edges are in each; name one with --id-column"
             )
         if fitting:
-            how = "its name, and" if fitting[0] in by_name else "since"
-            return fitting[0], f"{how} the ends of edges are in it"
+            how = "its name, and " if fitting[0] in by_name else ""
+            return fitting[0], f"{how}it holds the ends of edges"
     if not candidates:
         raise BadInput(
             f"{nodes.name}: no column tells the nodes apart (none is called id, and every one "
